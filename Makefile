@@ -1,0 +1,36 @@
+# Two commands do everything on a fresh machine with Python 3.11+: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint bench setup clean
+
+demo: $(READY)
+	$(RUN)/residual-audio demo --out runs/demo
+
+test: $(READY)
+	$(RUN)/python -m pytest
+
+lint: $(READY)
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/mypy
+
+bench: $(READY)
+	for file in benchmarks/*.py; do $(RUN)/python $$file || exit 1; done
+
+setup: $(READY)
+
+# The environment is rebuilt when what it is made from changes; otherwise this costs nothing.
+# pip, not uv: the pinned torch may come from a local file that only pip is set up to find.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try make PYTHON=python3.11 …")'
+	test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
+	$(RUN)/python -m pip install --quiet --upgrade pip
+	$(RUN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(RUN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) runs .pytest_cache .ruff_cache .mypy_cache

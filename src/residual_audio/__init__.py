@@ -1,0 +1,33 @@
+"""ResiDual Audio: look inside audio–text transformers and retune them, head by head.
+
+    import residual_audio as ra
+
+    encoder = ra.load_encoder("tiny")
+    data = ra.load_dataset("synthetic-timbre")
+    print(ra.zero_shot(encoder, data).summary())
+"""
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .data import load_dataset
+    from .evaluation import zero_shot
+    from .models import load_encoder
+
+try:
+    __version__ = version("residual-audio")
+except PackageNotFoundError:
+    __version__ = "0+unknown"
+
+__all__ = ["__version__", "load_dataset", "load_encoder", "zero_shot"]
+
+_HOME = {"load_encoder": ".models", "load_dataset": ".data", "zero_shot": ".evaluation"}
+
+
+def __getattr__(name: str) -> object:
+    """Import the heavy parts (torch, transformers) only when they are asked for."""
+    if name in _HOME:
+        return getattr(import_module(_HOME[name], __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,22 @@
+"""File → mono waveform → log-mel, deterministic, one policy object recorded in every run."""
+
+from .ahead import prepared_ahead
+from .decode import AudioError, AudioSource, Renderable, Waveform, as_sources, duration, read
+from .mel import MelSpec, log_mel, mel_filters
+from .policy import Prepared, Preprocessing
+
+__all__ = [
+    "AudioError",
+    "AudioSource",
+    "MelSpec",
+    "Prepared",
+    "Preprocessing",
+    "Renderable",
+    "Waveform",
+    "as_sources",
+    "duration",
+    "log_mel",
+    "mel_filters",
+    "prepared_ahead",
+    "read",
+]

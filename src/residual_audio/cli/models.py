@@ -1,0 +1,28 @@
+"""``residual-audio models``"""
+
+from __future__ import annotations
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    app.command("models")(models)
+
+
+def models() -> None:
+    """List the models that are known, and what each needs.
+
+    Any name, hub repository or path in the first column can stand where a command asks for MODEL:
+
+        residual-audio zero-shot tiny synthetic
+    """
+    from rich.table import Table
+
+    from ..models import KNOWN
+    from .screen import console
+
+    table = Table("name", "what it is", "what it needs", title="Models")
+    for model in KNOWN:
+        table.add_row(model.name, model.what, model.needs)
+    console.print(table)
+    console.print("Offline, a hub model is found in its cache (HF_HOME) or by the path of a directory.")

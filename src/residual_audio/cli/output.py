@@ -1,0 +1,50 @@
+"""The directory that a verb leaves behind: run.json, clips.parquet, tables/."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from .. import __version__
+from ..data import AudioDataset
+from ..models import Encoder
+from ..report.tables import write_table
+
+
+def provenance(encoder: Encoder, dataset: AudioDataset, settings: dict[str, Any]) -> dict[str, Any]:
+    """Everything needed to run it again: command, settings, versions, model revision, preprocessing, data."""
+    packages = ("torch", "transformers", "numpy", "scipy", "soundfile", "soxr")
+    return {
+        "command": shlex.join(["residual-audio", *sys.argv[1:]]),
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "settings": settings,
+        "model": {"name": encoder.name, "revision": encoder.revision},
+        "preprocessing": {**asdict(encoder.policy), "hash": encoder.policy.hash},
+        "dataset": {"name": dataset.name, "clips": len(dataset), "classes": len(dataset.labels), "folds": dataset.folds, "notes": dataset.notes},
+        "versions": {"residual-audio": __version__, "python": platform.python_version(), **{p: version(p) for p in packages}},
+    }
+
+
+def write_run(folder: Path, record: dict[str, Any], dataset: AudioDataset, errors: dict[str, str], tables: dict[str, pd.DataFrame]) -> None:
+    """Write the directory; run.json comes last, under a temporary name first, so that its presence means it is complete."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [
+        {"id": c.id, "path": c.path, "label": c.label, "fold": c.fold, "status": "error" if c.id in errors else "ok", "error": errors.get(c.id, "")}
+        for c in dataset.clips
+    ]
+    pd.DataFrame(rows).to_parquet(folder / "clips.parquet", index=False)
+    for name, table in tables.items():
+        write_table(table, folder / "tables", name)
+    draft = folder / "run.json.tmp"
+    draft.write_text(json.dumps(record, indent=2, default=str) + "\n")
+    os.replace(draft, folder / "run.json")

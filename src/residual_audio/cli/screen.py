@@ -1,0 +1,48 @@
+"""What every verb shows alike: progress, tables, errors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+console = Console()
+errors = Console(stderr=True)
+
+
+class Rate(ProgressColumn):
+    """Clips a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.1f}/s" if task.speed else "–/s", style="progress.data.speed")
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Callable[[int], object]]:
+    """A bar with rate and time left, on a terminal only; yields ``advance(n)``."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda n: bar.advance(task, n)
+
+
+@contextmanager
+def fail_clearly() -> Iterator[None]:
+    """Turn the errors that users can do something about into one line; anything else is a bug and keeps its trace."""
+    from ..audio import AudioError
+    from ..data import DataError
+    from ..evaluation import EvaluationError
+    from ..models import EncoderError
+
+    try:
+        yield
+    except (AudioError, DataError, EncoderError, EvaluationError) as error:
+        errors.print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        errors.print("stopped")
+        sys.exit(130)

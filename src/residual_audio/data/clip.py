@@ -1,0 +1,124 @@
+"""A dataset is a tuple of rows and the names of its classes; nothing here touches audio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from ..audio import AudioSource
+from .synthetic import PREFIX, SyntheticSound
+
+
+class DataError(ValueError):
+    """A dataset that cannot be loaded; the message says where it was looked for and what is expected."""
+
+
+@dataclass(frozen=True)
+class Clip:
+    """One recording. ``fold`` is −1 where the dataset has none; ``path`` may be a ``synthetic:`` address."""
+
+    id: str
+    path: str
+    label: str
+    fold: int = -1
+    captions: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+    @property
+    def audio(self) -> AudioSource:
+        """What an encoder reads: the file, or the synthetic sound that the address names."""
+        return SyntheticSound.parse(self.path) if self.path.startswith(PREFIX) else Path(self.path)
+
+
+@dataclass(frozen=True)
+class AudioDataset:
+    """Rows, class order and texts. ``folds`` says where fold numbers come from: official, stratified or none.
+
+    ``names`` maps a label to the words used for it in prompts (labels with their underscores cleaned away, unless
+    a dataset knows better); ``notes`` keeps what was chosen on loading, for the record of a run.
+    """
+
+    name: str
+    clips: tuple[Clip, ...]
+    labels: tuple[str, ...]
+    names: dict[str, str]
+    folds: str = "none"
+    notes: dict[str, object] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.clips)
+
+    @property
+    def targets(self) -> np.ndarray:
+        """Class numbers, one a clip."""
+        position = {label: i for i, label in enumerate(self.labels)}
+        return np.array([position[c.label] for c in self.clips], dtype=np.int64)
+
+    def only(self, keep: Callable[[Clip], bool], note: str) -> AudioDataset:
+        """The rows for which ``keep`` holds; classes that vanish leave the class list too."""
+        clips = tuple(c for c in self.clips if keep(c))
+        present = {c.label for c in clips}
+        labels = tuple(label for label in self.labels if label in present)
+        return replace(self, clips=clips, labels=labels, notes={**self.notes, "only": note})
+
+    def limited(self, count: int, seed: int | None = None) -> AudioDataset:
+        """At most ``count`` clips, taken class by class in turn, so that every class stays as long as it can.
+
+        The first clips of each class, or with a ``seed`` random ones; the order of the rows stays.
+        """
+        order = range(len(self)) if seed is None else np.random.default_rng(seed).permutation(len(self)).tolist()
+        rank: dict[str, int] = {}
+        turn = {}
+        for i in order:
+            label = self.clips[i].label
+            turn[i] = rank[label] = rank.get(label, -1) + 1
+        chosen = set(sorted(order, key=turn.__getitem__)[:count])
+        clips = tuple(c for i, c in enumerate(self.clips) if i in chosen)
+        present = {c.label for c in clips}
+        labels = tuple(label for label in self.labels if label in present)
+        notes = {**self.notes, "limit": count} | ({} if seed is None else {"limit_seed": seed})
+        return replace(self, clips=clips, labels=labels, notes=notes)
+
+
+def clean_label(label: str) -> str:
+    """A label as words: separators become spaces, case is dropped."""
+    return " ".join(label.replace("_", " ").replace("-", " ").split()).lower()
+
+
+def stratified_folds(labels: Sequence[str], count: int = 5, seed: int = 0) -> list[int]:
+    """Fold numbers from 1: every class is spread as evenly as can be, in a seeded random order."""
+    rng = np.random.default_rng(seed)
+    folds = np.zeros(len(labels), dtype=int)
+    array = np.array(labels)
+    for label in sorted(set(labels)):
+        rows = rng.permutation(np.flatnonzero(array == label))
+        folds[rows] = np.arange(len(rows)) % count + 1
+    return folds.tolist()
+
+
+def grouped_folds(labels: Sequence[str], groups: Sequence[str], count: int = 5, seed: int = 0) -> list[int]:
+    """As :func:`stratified_folds`, but rows of one group share a fold (a group counts for the class of its first row)."""
+    first: dict[str, str] = {}
+    for label, group in zip(labels, groups, strict=True):
+        first.setdefault(group, label)
+    folds = dict(zip(first, stratified_folds(list(first.values()), count, seed), strict=True))
+    return [folds[group] for group in groups]
+
+
+def make_dataset(
+    name: str, clips: Iterable[Clip], folds: str = "none", names: dict[str, str] | None = None, **notes: object
+) -> AudioDataset:
+    """Gather rows into a dataset: labels sorted, ids checked to be unique, prompt names filled in."""
+    rows = tuple(clips)
+    if not rows:
+        raise DataError(f"{name}: no clips found")
+    ids = [c.id for c in rows]
+    if len(set(ids)) != len(ids):
+        twice = next(i for i in ids if ids.count(i) > 1)
+        raise DataError(f"{name}: the id {twice!r} occurs more than once")
+    labels = tuple(sorted({c.label for c in rows}))
+    names = {label: (names or {}).get(label, clean_label(label)) for label in labels}
+    return AudioDataset(name, rows, labels, names, folds, dict(notes))

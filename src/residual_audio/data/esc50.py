@@ -1,0 +1,51 @@
+"""ESC-50 (Piczak 2015): 2,000 environmental sounds of 5 s in 50 classes, 5 official folds; ESC-10 is a part of it.
+
+Clips of one class that were cut from one recording share an official fold, so cross-validation on these folds does not leak
+(four of the 1,524 recordings lie in two folds, each time under two different classes).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .clip import AudioDataset, Clip, DataError, make_dataset
+from .fetch import Remote
+from .files import by_stem, read_csv, require
+from .origin import Origin
+
+# GitHub makes these archives on demand; the commit is pinned because every change to the branch would change the checksum.
+COMMIT = "33c8ce9eb2cf0b1c2f8bcf322eb349b6be34dbb6"
+COLUMNS = ("filename", "fold", "category", "esc10", "src_file")
+ORIGIN = Origin(
+    name="esc50",
+    page="https://github.com/karolpiczak/ESC-50",
+    layout="  ROOT/meta/esc50.csv\n  ROOT/audio/1-100032-A-0.wav  (or .flac, .ogg of the same stem)",
+    markers=("meta/esc50.csv",),
+    remotes=(Remote(f"https://github.com/karolpiczak/ESC-50/archive/{COMMIT}.zip", "md5:071b44018315e034b2c6e8064543d19c", "esc50.zip"),),
+)
+
+
+def load(root: str | Path, subset: str | None = None) -> AudioDataset:
+    """Rows of ``meta/esc50.csv``; ``subset="esc10"`` keeps the ten classes of ESC-10.
+
+    Tags: ``esc10`` on the clips of that subset, ``recording:N`` with the number of the source on freesound.org.
+    """
+    if subset not in (None, "esc10"):
+        raise DataError(f"esc50: no subset {subset!r}; the only one is 'esc10'")
+    table = ORIGIN.locate(root)
+    audio = table.parent.parent / "audio"
+    files = by_stem(audio)
+    rows = [row for row in read_csv(table, COLUMNS) if subset is None or row["esc10"] == "True"]
+    stems = [Path(row["filename"]).stem for row in rows]
+    require("esc50", [stem for stem in stems if stem not in files], len(rows), audio, ORIGIN.layout)
+    clips = [
+        Clip(
+            id=stem,
+            path=str(files[stem]),
+            label=row["category"],
+            fold=int(row["fold"]),
+            tags=(*(["esc10"] if row["esc10"] == "True" else []), f"recording:{row['src_file']}"),
+        )
+        for stem, row in zip(stems, rows, strict=True)
+    ]
+    return make_dataset(subset or "esc50", clips, folds="official")

@@ -1,0 +1,107 @@
+"""A dataset of the Hugging Face hub, or a local one of that make, that has audio and one label a row."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from .clip import AudioDataset, Clip, DataError, make_dataset, stratified_folds
+
+LABEL_COLUMNS = ("label", "labels", "category", "class", "target")
+
+
+def load(
+    name: str,
+    cache: str | Path,
+    config: str | None = None,
+    audio: str | None = None,
+    label: str | None = None,
+    fold: str | None = None,
+    caption: str | None = None,
+    seed: int = 0,
+) -> AudioDataset:
+    """``name`` is ``REPO[:SPLIT]``; where no split is named, ``train`` is meant, or the only one there is.
+
+    Columns that are not named are found: ``audio`` by its type, ``label`` as the first ClassLabel or by one of the usual
+    names. Audio that comes inside the dataset is written to ``cache`` as it is, under the hash of its content.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise DataError('Hugging Face datasets need an extra: pip install "residual-audio[data]"') from error
+
+    rows, split = open_split(datasets, name, config)
+    features = rows.features
+    audio = audio or first(name, "audio", features, [c for c, f in features.items() if isinstance(f, datasets.Audio)])
+    class_labels = [c for c, f in features.items() if isinstance(f, datasets.ClassLabel)]
+    label = label or first(name, "label", features, class_labels + [c for c in LABEL_COLUMNS if c in features])
+    columns = [c for c in (audio, label, fold, caption) if c]
+    if absent := [c for c in columns if c not in features]:
+        raise DataError(f"hf:{name}: no column {absent[0]!r}; the columns are {', '.join(features)}")
+
+    rows = rows.select_columns(list(dict.fromkeys(columns))).cast_column(audio, datasets.Audio(decode=False))
+    labels = [label_text(features[label], value, f"hf:{name} row {i}") for i, value in enumerate(rows[label])]
+    folds = [int(number) for number in rows[fold]] if fold else stratified_folds(labels, seed=seed)
+    clips = [
+        Clip(
+            id=f"{split}/{i}",
+            path=stored(row[audio], Path(cache).expanduser(), f"hf:{name} row {i}"),
+            label=labels[i],
+            fold=folds[i],
+            captions=(row[caption],) if caption and row[caption] else (),
+            tags=(split,),
+        )
+        for i, row in enumerate(rows)
+    ]
+    return make_dataset(
+        f"hf:{name}", clips, folds="official" if fold else "stratified", split=split, audio_column=audio, label_column=label
+    )
+
+
+def open_split(datasets: Any, name: str, config: str | None) -> tuple[Any, str]:
+    """The rows of the split that ``REPO[:SPLIT]`` names, and its name."""
+    repo, _, split = name.partition(":")
+    try:
+        known = datasets.get_dataset_split_names(repo, config)
+        split = split or ("train" if "train" in known else known[0] if len(known) == 1 else "")
+        if split not in known:
+            raise DataError(f"hf:{name}: name one of the splits {', '.join(known)}, as in hf:{repo}:{known[0]}")
+        return datasets.load_dataset(repo, config, split=split), split
+    except (OSError, ValueError, RuntimeError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"hf:{name}: cannot be opened as https://huggingface.co/datasets/{repo} or as a local folder ({error})") from error
+
+
+def first(name: str, what: str, features: Any, candidates: list[str]) -> str:
+    if not candidates:
+        raise DataError(f'hf:{name}: none of the columns {", ".join(features)} looks like the {what}; name it: {what}="…"')
+    return candidates[0]
+
+
+def label_text(feature: Any, value: Any, where: str) -> str:
+    """A class number as its name; anything that is not one label is refused (the hub writes −1 for a hidden label)."""
+    names = getattr(feature, "names", None)
+    if value is None or isinstance(value, list | dict) or (names and value == -1):
+        raise DataError(f"{where}: has no single label ({value!r}); choose another split or another label column")
+    return names[value] if names and isinstance(value, int) else str(value)
+
+
+def stored(sound: dict[str, Any] | None, cache: Path, where: str) -> str:
+    """The path of a file with this audio: its own where it is on disk, else one in ``cache`` that is named by its content."""
+    if not sound or (sound["bytes"] is None and not sound["path"]):
+        raise DataError(f"{where}: has no audio")
+    if sound["bytes"] is None:
+        return sound["path"]
+    digest = hashlib.sha256(sound["bytes"]).hexdigest()
+    target = cache / digest[:2] / f"{digest}{Path(sound['path'] or '').suffix.lower()}"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=target.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(sound["bytes"])
+        os.replace(temporary, target)
+    return str(target)

@@ -1,0 +1,41 @@
+"""Synthetic datasets: clips that are addresses, rendered when they are read.
+
+``synthetic:timbre/3/17`` is take 17 of class 3 of the task ``timbre``; see :mod:`.synthesis` for the sounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..audio import Waveform
+from .synthesis import RATE, TASKS, take
+
+PREFIX = "synthetic:"
+PER_CLASS = {"source": 20, "timbre": 60, "voice": 80}
+# Datasets use takes from here on; training uses takes from 0 on, so they never meet.
+FIRST_TAKE = 20_000_000
+
+
+@dataclass(frozen=True)
+class SyntheticSound:
+    """The address of one synthetic clip; renders itself."""
+
+    task: str
+    index: int
+    take: int
+
+    def __str__(self) -> str:
+        return f"{PREFIX}{self.task}/{self.index}/{self.take}"
+
+    @classmethod
+    def parse(cls, address: str) -> SyntheticSound:
+        try:
+            task, index, number = address.removeprefix(PREFIX).split("/")
+            sound = cls(task, int(index), int(number))
+            TASKS[sound.task][sound.index]
+        except (ValueError, KeyError, IndexError) as error:
+            raise ValueError(f"{address!r} is no synthetic sound; expected {PREFIX}TASK/CLASS/TAKE with a task of {', '.join(TASKS)}") from error
+        return sound
+
+    def waveform(self) -> Waveform:
+        return Waveform(take(self.task, self.index, self.take).samples, RATE)

@@ -1,0 +1,86 @@
+"""A CSV or Parquet table of your own: one row a clip, columns by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from .clip import AudioDataset, Clip, DataError, make_dataset, stratified_folds
+from .synthetic import PREFIX
+
+
+def load(
+    table: str | Path,
+    path: str = "path",
+    label: str = "label",
+    id: str | None = None,
+    fold: str | None = None,
+    caption: str | Sequence[str] | None = None,
+    seed: int = 0,
+) -> AudioDataset:
+    """Rows with a ``path`` (relative ones start at the table's folder) and a ``label``.
+
+    ``id``, ``fold`` and ``caption`` (one column or several) name further columns; columns of exactly these names are used
+    unasked. Without ids the paths serve; without folds five stratified ones are drawn with ``seed``. Whether a file
+    exists is not looked at here: a run records what it could not decode, clip by clip.
+    """
+    table = Path(table).expanduser()
+    rows = read_rows(table)
+    found = list(rows[0])
+
+    def column(name: str | None, default: str) -> str | None:
+        if name is not None and name not in found:
+            raise DataError(f'{table}: no column {name!r}; the columns are {", ".join(found)}. Name yours: {default}="…"')
+        return name or (default if default in found else None)
+
+    path_column, label_column = column(path, "path"), column(label, "label")
+    id_column, fold_column = column(id, "id"), column(fold, "fold")
+    named = [caption] if caption is None or isinstance(caption, str) else caption
+    caption_columns = [c for c in (column(name, "caption") for name in named) if c]
+    for needed in filter(None, (path_column, label_column, id_column, fold_column)):
+        if empty := [i for i, row in enumerate(rows, start=1) if row[needed] == ""]:
+            raise DataError(f"{table}: {len(empty)} rows have an empty {needed!r}, the first is row {empty[0]} (the header not counted)")
+
+    labels = [row[label_column] for row in rows]
+    folds = fold_numbers(table, fold_column, rows) if fold_column else stratified_folds(labels, seed=seed)
+    clips = [
+        Clip(
+            id=row[id_column or path_column],
+            path=resolved(table, row[path_column]),
+            label=label,
+            fold=number,
+            captions=tuple(row[c] for c in caption_columns if row[c]),
+        )
+        for row, label, number in zip(rows, labels, folds, strict=True)
+    ]
+    return make_dataset(f"table:{table}", clips, folds="official" if fold_column else "stratified")
+
+
+def read_rows(table: Path) -> list[dict[str, str]]:
+    """Every cell as text, missing ones as ""; a label "None" or "NA" stays what it is."""
+    import pandas
+
+    if not table.is_file():
+        raise DataError(f"table: there is no file {table}")
+    if table.suffix.lower() == ".parquet":
+        frame = pandas.read_parquet(table)
+    else:
+        try:
+            frame = pandas.read_csv(table, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+        except (pandas.errors.ParserError, pandas.errors.EmptyDataError, UnicodeDecodeError) as error:
+            raise DataError(f"{table}: not a CSV in UTF-8 ({error})") from error
+    if not len(frame):
+        raise DataError(f"{table}: has no rows")
+    text = frame.astype(object).where(frame.notna(), "").map(str)
+    return text.rename(columns=str).to_dict("records")
+
+
+def resolved(table: Path, written: str) -> str:
+    return written if written.startswith(PREFIX) else str(table.parent / Path(written).expanduser())
+
+
+def fold_numbers(table: Path, column: str, rows: list[dict[str, str]]) -> list[int]:
+    try:
+        return [int(float(row[column])) for row in rows]
+    except ValueError as error:
+        raise DataError(f"{table}: the folds in {column!r} have to be whole numbers ({error})") from error

@@ -1,0 +1,59 @@
+"""TinySOL 6.0 (Cella et al. 2020): 2,913 single notes of 14 orchestral instruments, 5 official folds (numbered from 0).
+
+The folds are balanced in instrument, pitch and loudness. They do not keep a note apart from the neighbour it was
+transposed from: such rows carry the tag ``retuned`` and can be left out with ``.only``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .clip import AudioDataset, Clip, clean_label, make_dataset
+from .fetch import Remote
+from .files import read_csv, require
+from .origin import Origin
+
+COLUMNS = ("Path", "Fold", "Instrument (in full)", "Needed digital retuning")
+AUDIO_FOLDERS = ("audio", "TinySOL", "TinySOL2020", ".")
+ORIGIN = Origin(
+    name="tinysol",
+    page="https://zenodo.org/records/3685367",
+    layout="  ROOT/TinySOL_metadata.csv  (or ROOT/annotation/TinySOL_metadata.csv, as mirdata has it)\n"
+    "  ROOT/audio/Brass/Bass_Tuba/ordinario/BTb-ord-F#1-pp-N-N.wav  (or ROOT/TinySOL/Brass/…, or ROOT/Brass/…)",
+    markers=("TinySOL_metadata.csv", "annotation/TinySOL_metadata.csv"),
+    remotes=(
+        Remote(
+            "https://zenodo.org/record/3685367/files/TinySOL.tar.gz?download=1",
+            "md5:36030a7fe389da86c3419e5ee48e3b7f",
+            "TinySOL.tar.gz",
+            into="audio",
+        ),
+        Remote(
+            "https://zenodo.org/record/3685367/files/TinySOL_metadata.csv?download=1",
+            "md5:a86c9bb115f69e61f2f25872e397fc4a",
+            "TinySOL_metadata.csv",
+        ),
+    ),
+)
+
+
+def load(root: str | Path) -> AudioDataset:
+    """Rows of the metadata. Prompts leave the tuning out: "Clarinet in Bb" is spoken of as "clarinet"."""
+    table = ORIGIN.locate(root)
+    base = table.parent.parent if table.parent.name == "annotation" else table.parent
+    rows = read_csv(table, COLUMNS)
+    audio = next((f for f in (base / name for name in AUDIO_FOLDERS) if any((f / row["Path"]).exists() for row in rows)), base / "audio")
+    missing = [row["Path"] for row in rows if not (audio / row["Path"]).exists()]
+    require("tinysol", missing, len(rows), audio, ORIGIN.layout)
+    clips = [
+        Clip(
+            id=Path(row["Path"]).stem,
+            path=str(audio / row["Path"]),
+            label=row["Instrument (in full)"],
+            fold=int(row["Fold"]),
+            tags=("retuned",) if row["Needed digital retuning"] == "TRUE" else (),
+        )
+        for row in rows
+    ]
+    names = {clip.label: clean_label(clip.label.split(" in ")[0]) for clip in clips}
+    return make_dataset("tinysol", clips, folds="official", names=names)

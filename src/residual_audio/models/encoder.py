@@ -1,0 +1,169 @@
+"""What an encoder is to the rest of the package, whichever checkpoint it came from.
+
+An adapter (clap.py, msclap.py, …) says how features become an embedding and NAMES the sites of its units;
+it never repeats a forward pass of the model it adapts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from ..audio import AudioError, AudioSource, Prepared, Preprocessing, as_sources, prepared_ahead
+from ..units import UnitTable
+
+
+class EncoderError(ValueError):
+    """An encoder that cannot be opened or asked that; the message says what to do next."""
+
+
+@dataclass(frozen=True)
+class BlockSite:
+    """Where one block's units write. Names are paths of sub-modules, as ``module.get_submodule`` takes them.
+
+    ``projection``: the linear layer whose *input* is the concatenation of the head outputs and whose output is
+    the attention's write; ``mlp``: the module whose *output* is the MLP's write; ``entry``: the norm whose
+    *input* is the stream that enters the block.
+    """
+
+    stage: int
+    block: int
+    heads: int
+    projection: str
+    mlp: str
+    entry: str
+
+
+class Encoder(ABC):
+    """An audio encoder with its preprocessing, its units and, where the checkpoint has one, its text side."""
+
+    name: str
+    revision: str
+    module: nn.Module
+    policy: Preprocessing
+    units: UnitTable
+    sites: tuple[BlockSite, ...]
+    dim: int
+    logit_scale: float
+    filters: Float[Tensor, "bin mel"] | None = None
+
+    @abstractmethod
+    def encode(
+        self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]
+    ) -> Float[Tensor, "clip d"]:
+        """Model inputs → embeddings in the joint space, not normalised; differentiable."""
+
+    def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
+        """Texts → embeddings in the joint space, not normalised."""
+        raise EncoderError(f"{self.name} has no text side; classify with class centroids instead of prompts (--classifier centroid)")
+
+    @property
+    def has_text(self) -> bool:
+        return type(self).encode_text is not Encoder.encode_text
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.module.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.module.parameters()).dtype
+
+    def prepare(self, source: AudioSource) -> Prepared:
+        """A sound as this model's input."""
+        return self.policy.prepare(source, self.filters)
+
+    @torch.inference_mode()
+    def embed_prepared(self, clips: Sequence[Prepared]) -> Float[Tensor, "clip d"]:
+        """Unit-length embeddings; a clip of several windows gets the mean direction of its windows."""
+        features = torch.cat([c.features for c in clips]).to(self.device, self.dtype)
+        windows = [len(c.features) for c in clips]
+        longer = torch.tensor([c.longer for c in clips], device=self.device)
+        embedded = F.normalize(self.encode(features, longer.repeat_interleave(torch.tensor(windows, device=self.device))), dim=-1)
+        return F.normalize(torch.stack([part.mean(0) for part in embedded.split(windows)]), dim=-1)
+
+    def embed_outcomes(
+        self,
+        sources: Sequence[AudioSource],
+        batch_size: int = 16,
+        workers: int | None = None,
+        advance: Callable[[int], object] | None = None,
+    ) -> list[Tensor | AudioError]:
+        """One unit-length embedding a source, or the error that source raised. ``advance(n)`` is told of progress."""
+        results: list[Tensor | AudioError | None] = [None] * len(sources)
+        rows: list[int] = []
+        batch: list[Prepared] = []
+
+        def flush() -> None:
+            if batch:
+                for row, vector in zip(rows, self.embed_prepared(batch), strict=True):
+                    results[row] = vector
+            batch.clear()
+            rows.clear()
+
+        for row, outcome in enumerate(prepared_ahead(sources, self.prepare, workers, ahead=2 * batch_size)):
+            if isinstance(outcome, AudioError):
+                results[row] = outcome
+            else:
+                rows.append(row)
+                batch.append(outcome)
+            if len(batch) >= batch_size:
+                flush()
+            if advance is not None:
+                advance(1)
+        flush()
+        return [r for r in results if r is not None]
+
+    def embed_audio(
+        self,
+        clips: Sequence[object],
+        sample_rate: int | None = None,
+        batch_size: int = 16,
+        workers: int | None = None,
+        advance: Callable[[int], object] | None = None,
+    ) -> Float[Tensor, "clip d"]:
+        """Unit-length embeddings of paths, or of arrays with their ``sample_rate``; an unreadable clip raises."""
+        if isinstance(clips, str | Path):
+            clips = [clips]
+        outcomes = self.embed_outcomes(as_sources(clips, sample_rate), batch_size, workers, advance)
+        for outcome in outcomes:
+            if isinstance(outcome, AudioError):
+                raise outcome
+        return torch.stack([o for o in outcomes if isinstance(o, Tensor)]) if outcomes else torch.zeros(0, self.dim)
+
+    @torch.inference_mode()
+    def embed_text(self, texts: Sequence[str], batch_size: int = 64) -> Float[Tensor, "text d"]:
+        """Unit-length embeddings of texts."""
+        if isinstance(texts, str):
+            texts = [texts]
+        parts = [self.encode_text(list(texts[i : i + batch_size])) for i in range(0, len(texts), batch_size)]
+        return F.normalize(torch.cat(parts), dim=-1) if parts else torch.zeros(0, self.dim)
+
+    def __repr__(self) -> str:
+        heads = len(self.units.where("head"))
+        return f"<{type(self).__name__} {self.name} · {heads} heads, {len(self.units.blocks)} blocks, d = {self.dim}, policy {self.policy.hash}>"
+
+
+def file_digest(path: Path) -> str:
+    """A revision for weights that have no other: the start of their SHA-256."""
+    with open(path, "rb") as file:
+        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def open_tokenizer(kind: type, source: str, hint: str):
+    """``kind.from_pretrained(source)``, refusing the empty tokenizer that transformers makes up when there are no files."""
+    try:
+        tokenizer = kind.from_pretrained(source)
+    except (OSError, ValueError) as error:
+        raise EncoderError(f"no tokenizer at {source} ({str(error).splitlines()[0]}); {hint}") from error
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise EncoderError(f"no tokenizer at {source}; {hint}")
+    return tokenizer

@@ -1,0 +1,37 @@
+"""The units and sites of HTS-AT as transformers implements it; shared by LAION's and Microsoft's CLAP."""
+
+from __future__ import annotations
+
+from transformers.models.clap.modeling_clap import ClapAudioModel
+
+from ..units import UnitTable
+from .encoder import BlockSite
+
+
+def htsat_units(model: ClapAudioModel) -> UnitTable:
+    """One stage per resolution; every number is read off the modules."""
+    stages = [[block.attention.self for block in stage.blocks] for stage in model.audio_encoder.layers]
+    return UnitTable(
+        heads=tuple(tuple(attention.num_attention_heads for attention in stage) for stage in stages),
+        d_head=tuple(stage[0].attention_head_size for stage in stages),
+        d_model=tuple(stage[0].all_head_size for stage in stages),
+    )
+
+
+def htsat_sites(model: ClapAudioModel, prefix: str) -> tuple[BlockSite, ...]:
+    """Sites below ``prefix``, the path of ``model`` in the encoder's module."""
+    sites = []
+    for s, stage in enumerate(model.audio_encoder.layers):
+        for b, block in enumerate(stage.blocks):
+            path = f"{prefix}.audio_encoder.layers.{s}.blocks.{b}"
+            sites.append(
+                BlockSite(
+                    stage=s,
+                    block=b,
+                    heads=block.attention.self.num_attention_heads,
+                    projection=f"{path}.attention.output.dense",
+                    mlp=f"{path}.output",
+                    entry=f"{path}.layernorm_before",
+                )
+            )
+    return tuple(sites)

@@ -1,0 +1,191 @@
+"""Microsoft's CLAP 2023 from its ``.pth``, mapped onto transformers' HTS-AT and GPT-2.
+
+Widths, depths, heads, window and grid are inferred from the state dict. The front end is the true one: audio at
+44.1 kHz, but a filterbank for 32 kHz (50–14000 Hz, hop 320), taken from the checkpoint itself when it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from transformers import ClapAudioConfig, GPT2Config, GPT2Model, GPT2Tokenizer
+from transformers.models.clap.modeling_clap import ClapAudioModel
+
+from ..audio import MelSpec, Preprocessing
+from .encoder import Encoder, EncoderError, file_digest, open_tokenizer
+from .htsat import htsat_sites, htsat_units
+
+State = dict[str, Tensor]
+AUDIO, TEXT = "audio_encoder.base.htsat.", "caption_encoder.base."
+MEL_FILTERS = AUDIO + "logmel_extractor.melW"
+DROPPED = ("spectrogram_extractor.", "logmel_extractor.", "tscam_conv.", "head.")
+RENAMES = {
+    "bn0.": "batch_norm.",
+    ".norm1.": ".layernorm_before.",
+    ".norm2.": ".layernorm_after.",
+    ".attn.relative_position": ".attention.self.relative_position",
+    ".attn.proj.": ".attention.output.dense.",
+    ".mlp.fc1.": ".intermediate.dense.",
+    ".mlp.fc2.": ".output.dense.",
+}
+SAMPLE_RATE, SECONDS, TEXT_LENGTH = 44_100, 7, 77
+GPT2_HEAD_WIDTH = 64
+MEL = MelSpec(n_fft=1024, hop=320, mels=64, filter_rate=32_000, f_min=50.0, f_max=14_000.0)
+
+
+class Projection(nn.Module):
+    r"""Microsoft's projection into the joint space: $\mathrm{LN}(e_1 + W_2\,\mathrm{GELU}(e_1)),\ e_1 = W_1 x$."""
+
+    def __init__(self, width: int, joint: int) -> None:
+        super().__init__()
+        self.linear1 = nn.Linear(width, joint, bias=False)
+        self.linear2 = nn.Linear(joint, joint, bias=False)
+        self.layer_norm = nn.LayerNorm(joint)
+
+    def forward(self, x: Float[Tensor, "row width"]) -> Float[Tensor, "row joint"]:
+        first = self.linear1(x)
+        return self.layer_norm(first + self.linear2(nn.functional.gelu(first)))
+
+
+class MsClapModel(nn.Module):
+    """The four parts of the checkpoint under the names of transformers' ClapModel."""
+
+    def __init__(self, audio: ClapAudioConfig, text: GPT2Config, joint: int) -> None:
+        super().__init__()
+        self.audio_model = ClapAudioModel(audio)
+        self.audio_projection = Projection(audio.hidden_size, joint)
+        self.text_model = GPT2Model(text)
+        self.text_projection = Projection(text.n_embd, joint)
+        self.logit_scale = nn.Parameter(torch.zeros(()))
+
+
+def below(state: State, prefix: str) -> State:
+    return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+
+
+def to_transformers(htsat: State) -> State:
+    """Keys of Microsoft's HTS-AT (prefix removed) → keys of ClapAudioModel; QKV is split in three."""
+    mapped: State = {}
+    for key, value in htsat.items():
+        if key.startswith(DROPPED) or key.endswith("attn_mask"):
+            continue
+        for old, new in RENAMES.items():
+            key = key.replace(old, new)
+        if ".attn.qkv." in key:
+            for name, part in zip(("query", "key", "value"), value.chunk(3), strict=True):
+                mapped["audio_encoder." + key.replace(".attn.qkv.", f".attention.self.{name}.")] = part
+        else:
+            mapped["audio_encoder." + key] = value
+    return mapped
+
+
+def infer_audio_config(htsat: State) -> ClapAudioConfig:
+    """Depths, heads, widths, window and grid of an HTS-AT, from the shapes of its tensors."""
+    patch = htsat["patch_embed.proj.weight"]
+    stages = 1 + max(int(k.split(".")[1]) for k in htsat if k.startswith("layers."))
+    depths = [1 + max(int(k.split(".")[3]) for k in htsat if k.startswith(f"layers.{s}.blocks.")) for s in range(stages)]
+    tables = [htsat[f"layers.{s}.blocks.0.attn.relative_position_bias_table"] for s in range(stages)]
+    window = (round(tables[0].shape[0] ** 0.5) + 1) // 2
+    fc1 = htsat["layers.0.blocks.0.mlp.fc1.weight"]
+    shift_mask = htsat.get("layers.0.blocks.1.attn_mask")
+    windows_a_side = round(shift_mask.shape[0] ** 0.5) if shift_mask is not None else 8
+    return ClapAudioConfig(
+        patch_size=patch.shape[-1],
+        patch_stride=[patch.shape[-2], patch.shape[-1]],
+        patch_embeds_hidden_size=patch.shape[0],
+        hidden_size=patch.shape[0] * 2 ** (stages - 1),
+        depths=depths,
+        num_attention_heads=[table.shape[1] for table in tables],
+        window_size=window,
+        spec_size=windows_a_side * window * patch.shape[-1],
+        num_mel_bins=htsat["bn0.weight"].shape[0],
+        mlp_ratio=fc1.shape[0] / fc1.shape[1],
+        enable_fusion=False,
+    )
+
+
+def infer_text_config(gpt2: State) -> GPT2Config:
+    tokens, width = gpt2["wte.weight"].shape
+    blocks = 1 + max(int(k.split(".")[1]) for k in gpt2 if k.startswith("h."))
+    return GPT2Config(vocab_size=tokens, n_positions=gpt2["wpe.weight"].shape[0], n_embd=width, n_layer=blocks, n_head=max(1, width // GPT2_HEAD_WIDTH), bos_token_id=tokens - 1, eos_token_id=tokens - 1)
+
+
+def read_state(path: Path) -> State:
+    """The checkpoint's state dict; refuses what is not Microsoft's HTS-AT CLAP, and says what it is instead."""
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise EncoderError(f"{path}: cannot be read as a PyTorch checkpoint ({error})") from error
+    state = loaded.get("model", loaded) if isinstance(loaded, dict) else {}
+    state = {key.removeprefix("module."): value for key, value in state.items()}
+    if not any(key.startswith(AUDIO) for key in state):
+        if any(key.startswith("audio_encoder.base.conv_block") for key in state):
+            raise EncoderError(
+                f"{path}: this is Microsoft CLAP 2022, whose audio encoder is a CNN (Cnn14) without attention heads; "
+                "use CLAP_weights_2023.pth, whose audio encoder is HTS-AT"
+            )
+        raise EncoderError(f"{path}: no keys under {AUDIO!r}; expected Microsoft's CLAP_weights_2023.pth")
+    return state
+
+
+class MsClapEncoder(Encoder):
+    """Microsoft CLAP 2023. The GPT-2 tokenizer is looked for beside the checkpoint, then on the hub, at the first text."""
+
+    def __init__(self, path: str | Path, name: str | None = None, device: str | torch.device = "cpu", revision: str | None = None) -> None:
+        self.path = Path(path)
+        self.name = name or str(path)
+        state = read_state(self.path)
+        htsat, gpt2 = below(state, AUDIO), below(state, TEXT)
+        joint = state["audio_encoder.projection.linear1.weight"].shape[0]
+        module = MsClapModel(infer_audio_config(htsat), infer_text_config(gpt2), joint)
+        load_exactly(module.audio_model, to_transformers(htsat), self.path)
+        load_exactly(module.text_model, {k: v for k, v in gpt2.items() if not k.endswith((".attn.bias", ".attn.masked_bias"))}, self.path)
+        load_exactly(module.audio_projection, below(state, "audio_encoder.projection."), self.path)
+        load_exactly(module.text_projection, below(state, "caption_encoder.projection."), self.path)
+        with torch.no_grad():
+            module.logit_scale.copy_(state["logit_scale"].reshape(()))
+        self.module = module.eval().to(device)
+        self.policy = Preprocessing(SAMPLE_RATE, SAMPLE_RATE * SECONDS, MEL, pad="repeat")
+        self.filters = state.get(MEL_FILTERS)
+        self.revision = revision or file_digest(self.path)
+        self.units = htsat_units(module.audio_model)
+        self.sites = htsat_sites(module.audio_model, "audio_model")
+        self.dim = joint
+        self.logit_scale = module.logit_scale.exp().item()
+
+    @cached_property
+    def tokenizer(self) -> GPT2Tokenizer:
+        beside = self.path.parent
+        source = str(beside) if any((beside / f).exists() for f in ("tokenizer.json", "vocab.json")) else "gpt2"
+        tokenizer = open_tokenizer(GPT2Tokenizer, source, f"put gpt2's tokenizer.json beside {self.path}")
+        tokenizer.pad_token = "!"
+        return tokenizer
+
+    def encode(
+        self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]
+    ) -> Float[Tensor, "clip d"]:
+        return self.module.audio_projection(self.module.audio_model(input_features=features).pooler_output)
+
+    def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
+        """The state at the last token that is not padding, as Microsoft counts it: (ids ≠ 0) − 1."""
+        tokens = self.tokenizer(
+            [f"{text} <|endoftext|>" for text in texts], padding="max_length", truncation=True, max_length=TEXT_LENGTH, return_tensors="pt"
+        ).to(self.device)
+        states = self.module.text_model(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]).last_hidden_state
+        last = tokens["input_ids"].ne(0).sum(-1) - 1
+        return self.module.text_projection(states[torch.arange(len(texts), device=self.device), last])
+
+
+def load_exactly(module: nn.Module, state: State, path: Path) -> None:
+    """Load a state dict that must fit; buffers that a module computes itself may be missing."""
+    result = module.load_state_dict(state, strict=False)
+    missing = [k for k in result.missing_keys if not k.endswith(("relative_position_index", "num_batches_tracked"))]
+    if missing or result.unexpected_keys:
+        raise EncoderError(
+            f"{path}: does not fit {type(module).__name__}: missing {missing[:3] or 'nothing'}, unexpected {result.unexpected_keys[:3] or 'nothing'}"
+        )

@@ -1,0 +1,71 @@
+"""Shape annotations are checked in every test; small checkpoints of the real layouts are made once a session."""
+
+from pathlib import Path
+
+from jaxtyping import install_import_hook
+
+install_import_hook("residual_audio", "tests.helpers.typechecker.check")
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+import soundfile  # noqa: E402
+import torch  # noqa: E402
+
+from tests.helpers import checkpoints  # noqa: E402
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def laion_dir(tmp_path_factory) -> Path:
+    return checkpoints.laion(tmp_path_factory.mktemp("laion"), fused=False)
+
+
+@pytest.fixture(scope="session")
+def fused_dir(tmp_path_factory) -> Path:
+    return checkpoints.laion(tmp_path_factory.mktemp("fused"), fused=True)
+
+
+@pytest.fixture(scope="session")
+def msclap_path(tmp_path_factory) -> Path:
+    return checkpoints.msclap(tmp_path_factory.mktemp("msclap"))
+
+
+@pytest.fixture(scope="session")
+def whisper_dir(tmp_path_factory) -> Path:
+    return checkpoints.whisper(tmp_path_factory.mktemp("whisper"))
+
+
+@pytest.fixture(scope="session")
+def ast_dir(tmp_path_factory) -> Path:
+    return checkpoints.ast(tmp_path_factory.mktemp("ast"))
+
+
+@pytest.fixture(scope="session")
+def sound_files(tmp_path_factory) -> list[Path]:
+    """Seven real files: several formats, rates, lengths and channel counts."""
+    folder = tmp_path_factory.mktemp("sounds")
+    rng = np.random.default_rng(0)
+    plans = [("a.wav", 16000, 1, 1.3), ("b.flac", 44100, 2, 4.0), ("c.ogg", 48000, 1, 0.4), ("d.mp3", 22050, 1, 2.0),
+             ("e.wav", 8000, 1, 12.0), ("f.wav", 48000, 6, 1.0), ("g.flac", 96000, 1, 0.7)]  # fmt: skip
+    paths = []
+    for name, rate, channels, seconds in plans:
+        t = np.arange(int(rate * seconds)) / rate
+        tone = 0.3 * np.sin(2 * np.pi * rng.uniform(200, 2000) * t)[:, None]
+        soundfile.write(folder / name, tone + 0.05 * rng.standard_normal((len(t), channels)), rate)
+        paths.append(folder / name)
+    return paths
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Real weights and recordings that lie beside the project during development; absent at users' homes."""
+    if not SHARED.is_dir():
+        pytest.skip("no ../shared beside the project: real weights and recordings are not at hand")
+    return SHARED
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(0)
+    np.random.seed(0)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pandas
+import pytest
+
+from residual_audio.audio import AudioError, read
+from residual_audio.data import DataError, load_dataset
+
+
+def test_csv_with_the_usual_names(tmp_path, write):
+    write(tmp_path / "audio" / "côté.wav")
+    elsewhere = write(tmp_path / "x.flac")
+    table = tmp_path / "clips.csv"
+    table.write_text(f"path,label,fold,id,caption\naudio/côté.wav,None,1,first,a bell\n{elsewhere},NA,2.0,second,\n", encoding="utf-8-sig")
+    data = load_dataset(str(table))
+    assert (data.folds, data.labels) == ("official", ("NA", "None"))
+    assert [(c.id, c.fold, c.captions) for c in data.clips] == [("first", 1, ("a bell",)), ("second", 2, ())]
+    assert [Path(c.path) for c in data.clips] == [tmp_path / "audio" / "côté.wav", elsewhere]
+    assert all(len(read(c.audio, 16000)) == 800 for c in data.clips)
+    assert load_dataset("table:clips.csv", tmp_path).clips == data.clips
+
+
+def test_parquet_with_columns_of_ones_own(tmp_path):
+    frame = pandas.DataFrame({"file": ["a.wav", "b.wav"], "class": [3, 4], "part": [0, 1], "c1": ["one", None], "c2": ["two", "three"]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    data = load_dataset(f"{tmp_path}/t.parquet", path="file", label="class", fold="part", caption=["c1", "c2"])
+    assert [(c.id, c.label, c.fold, c.captions) for c in data.clips] == [("a.wav", "3", 0, ("one", "two")), ("b.wav", "4", 1, ("three",))]
+
+
+def test_without_folds_they_are_drawn(tmp_path):
+    (tmp_path / "t.csv").write_text("path,label\n" + "".join(f"{i}.wav,{'ab'[i % 2]}\n" for i in range(20)))
+    data = load_dataset(f"table:{tmp_path}/t.csv")
+    assert data.folds == "stratified"
+    assert Counter((c.label, c.fold) for c in data.clips) == {(label, fold): 2 for label in "ab" for fold in range(1, 6)}
+
+
+def test_missing_files_are_left_to_the_decoder(tmp_path):
+    (tmp_path / "t.csv").write_text("path,label\nnowhere.wav,a\n")
+    clip = load_dataset(f"{tmp_path}/t.csv").clips[0]
+    with pytest.raises(AudioError, match="no such file"):
+        read(clip.audio, 16000)
+
+
+def test_synthetic_addresses_stay(tmp_path):
+    (tmp_path / "t.csv").write_text("path,label\nsynthetic:voice/0/5,a\n")
+    assert len(read(load_dataset(f"{tmp_path}/t.csv").clips[0].audio, 16000)) == 64000
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("file,label\na.wav,x\n", {}, r"no column 'path'; the columns are file, label\. Name yours: path="),
+        ("path,label\na.wav,x\n", {"fold": "split"}, "no column 'split'"),
+        ("path,label\na.wav,x\nb.wav,\n", {}, "1 rows have an empty 'label', the first is row 2"),
+        ("path,label\na.wav,x\na.wav,y\n", {}, "'a.wav' occurs more than once"),
+        ("path,label,fold\na.wav,x,train\n", {}, "the folds in 'fold' have to be whole numbers .*train"),
+        ("path,label\n", {}, "has no rows"),
+        ("", {}, "not a CSV"),
+    ],
+)
+def test_bad_tables(tmp_path, text, options, message):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(DataError, match=message):
+        load_dataset(f"{tmp_path}/t.csv", **options)
+
+
+def test_no_such_table(tmp_path):
+    with pytest.raises(DataError, match="there is no file"):
+        load_dataset(f"{tmp_path}/t.csv")
