@@ -35,7 +35,7 @@ from residual_audio.data.synthesis.captions import SYNONYMS
 HEADS, DEPTHS, D_HEAD = [4, 8, 16, 32], [2, 2, 6, 2], 8
 WORDS = sorted(SYNONYMS)
 MEL = MelSpec(n_fft=1024, hop=256, mels=64, filter_rate=RATE, f_min=50, f_max=7600)
-CAPTIONS = 4
+CAPTIONS, GROUP = 4, 4
 # Evaluation takes are numbered from here, so that no training take is ever among them.
 HELD_OUT = 10_000_000
 
@@ -67,7 +67,7 @@ def render(job: tuple[str, int, int]) -> tuple[np.ndarray, int, list[tuple[str, 
 
 
 def make_pool(task: str, per_class: int, first_seed: int, title: str) -> Pool:
-    jobs = [(task, i, first_seed + s) for s in range(per_class) for i in range(len(TASKS[task]))]
+    jobs = [(task, i, first_seed + s) for i, kind in enumerate(TASKS[task]) for s in range(per_class * kind.variety)]
     with ProcessPoolExecutor() as pool:
         done = list(track(pool.map(render, jobs, chunksize=64), title, total=len(jobs)))
     return Pool(
@@ -82,7 +82,9 @@ def make_pool(task: str, per_class: int, first_seed: int, title: str) -> Pool:
 
 def make_tokenizer(texts: list[str], folder: Path) -> RobertaTokenizer:
     bpe = ByteLevelBPETokenizer(add_prefix_space=True)
-    bpe.train_from_iterator(texts, vocab_size=900, min_frequency=2, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"], show_progress=False)
+    bpe.train_from_iterator(
+        texts, vocab_size=900, min_frequency=2, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"], show_progress=False
+    )
     vocabulary, merges = json.loads(bpe.to_str())["model"]["vocab"], json.loads(bpe.to_str())["model"]["merges"]
     tokenizer = RobertaTokenizer(vocab=vocabulary, merges=[tuple(m) for m in merges], add_prefix_space=True, model_max_length=64)
     tokenizer.save_pretrained(folder)
@@ -135,6 +137,17 @@ def anchored(audio: Tensor, text: Tensor, anchors: Tensor, label: Tensor, claime
     return F.cross_entropy(audio @ anchors.T, label) + F.cross_entropy(text[named] @ anchors.T, claimed[named])
 
 
+def grouped_batches(labels: Tensor, size: int, rng: np.random.Generator) -> list[Tensor]:
+    """One epoch in batches of ``size`` made of groups of one class, so that words, not only classes, must be told apart."""
+    groups = []
+    for label in labels.unique():
+        rows = torch.from_numpy(rng.permutation((labels == label).nonzero()[:, 0].numpy()))
+        groups += [g for g in rows.split(GROUP) if len(g) == GROUP]
+    order = rng.permutation(len(groups))
+    per_batch = size // GROUP
+    return [torch.cat([groups[i] for i in order[k : k + per_batch]]) for k in range(0, len(groups) - per_batch + 1, per_batch)]
+
+
 def contrastive(logits: Tensor, true: Tensor) -> Tensor:
     target = true.float() / true.sum(1, keepdim=True)
     return -(target * F.log_softmax(logits, 1)).sum(1).mean()
@@ -166,11 +179,13 @@ def save(model: ClapModel, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="directory of the checkpoint")
-    parser.add_argument("--per-class", type=int, default=800, help="training clips of each source class")
+    parser.add_argument(
+        "--per-class", type=int, default=500, help="training clips of each source class (a multiple for classes of great variety)"
+    )
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--lr", type=float, default=1e-3)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, choices=range(10), help="takes from seed × 1,000,000 on; held-out takes begin later")
     args = parser.parse_args()
 
     torch.manual_seed(args.seed)
@@ -180,20 +195,30 @@ def main() -> None:
     checks = {task: make_pool(task, 20, HELD_OUT, f"held-out {task}") for task in TASKS}
     tokenizer = make_tokenizer([t for texts in pool.texts for t in texts], args.out)
     model = make_model(len(tokenizer))
-    log = {"settings": {k: str(v) for k, v in vars(args).items() if k != "out"}, "clips": len(pool.labels), "parameters": model.num_parameters(), "epochs": []}
-    print(f"{log['clips']} clips of {len(TASKS['source'])} classes, {log['parameters']:,} parameters, {time.time() - began:.0f} s", flush=True)
+    log = {
+        "settings": {k: str(v) for k, v in vars(args).items() if k != "out"},
+        "clips": len(pool.labels),
+        "parameters": model.num_parameters(),
+        "epochs": [],
+    }
+    print(
+        f"{log['clips']} clips of {len(TASKS['source'])} classes, {log['parameters']:,} parameters, {time.time() - began:.0f} s", flush=True
+    )
 
     anchors = torch.nn.Parameter(torch.randn(len(TASKS["source"]), model.config.projection_dim))
     decayed = [p for n, p in model.named_parameters() if p.ndim > 1 and "relative_position" not in n]
     plain = [p for n, p in model.named_parameters() if p.ndim <= 1 or "relative_position" in n]
-    optimiser = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.05}, {"params": [*plain, anchors], "weight_decay": 0.0}], betas=(0.9, 0.98))
-    batches = len(pool.labels) // args.batch_size
-    total, step = batches * args.epochs, 0
+    optimiser = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": 0.05}, {"params": [*plain, anchors], "weight_decay": 0.0}], betas=(0.9, 0.98)
+    )
+    total, step = len(grouped_batches(pool.labels, args.batch_size, rng)) * args.epochs, 0
     for epoch in range(args.epochs):
-        order, losses = torch.from_numpy(rng.permutation(len(pool.labels))), []
-        for rows in track(order[: batches * args.batch_size].split(args.batch_size), f"epoch {epoch + 1}/{args.epochs}"):
+        losses = []
+        for rows in track(grouped_batches(pool.labels, args.batch_size, rng), f"epoch {epoch + 1}/{args.epochs}"):
             caption = torch.from_numpy(rng.integers(0, CAPTIONS, len(rows)))
-            tokens = tokenizer([pool.texts[r][c] for r, c in zip(rows.tolist(), caption.tolist(), strict=True)], padding=True, return_tensors="pt")
+            tokens = tokenizer(
+                [pool.texts[r][c] for r, c in zip(rows.tolist(), caption.tolist(), strict=True)], padding=True, return_tensors="pt"
+            )
             audio = F.normalize(model.get_audio_features(input_features=augmented(pool.mels[rows], rng)[:, None]).pooler_output, dim=-1)
             text = F.normalize(model.get_text_features(**tokens).pooler_output, dim=-1)
             true, cosine = truth(pool, rows, caption), audio @ text.T

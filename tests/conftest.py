@@ -1,8 +1,13 @@
 """Shape annotations are checked in every test; small checkpoints of the real layouts are made once a session."""
 
+import os
 from pathlib import Path
 
+os.environ["HF_HUB_OFFLINE"] = "1"  # no test may touch the network, and a hub that does not answer is waited for
+
 from jaxtyping import install_import_hook
+
+import tests.helpers.typechecker  # noqa: F401 — must be loaded before the hook looks for it
 
 install_import_hook("residual_audio", "tests.helpers.typechecker.check")
 

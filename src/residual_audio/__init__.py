@@ -1,10 +1,10 @@
 """ResiDual Audio: look inside audio–text transformers and retune them, head by head.
 
-    import residual_audio as ra
+import residual_audio as ra
 
-    encoder = ra.load_encoder("tiny")
-    data = ra.load_dataset("synthetic-timbre")
-    print(ra.zero_shot(encoder, data).summary())
+encoder = ra.load_encoder("tiny")
+data = ra.load_dataset("synthetic-timbre")
+print(ra.zero_shot(encoder, data).summary())
 """
 
 from importlib import import_module

@@ -84,7 +84,7 @@ def test_samples_that_are_no_numbers(tmp_path, value):
     samples = tone(1, 16000)
     samples[100:103] = value
     soundfile.write(tmp_path / "x.wav", samples, 16000, subtype="FLOAT")
-    with pytest.raises(AudioError, match="3 of .* samples are NaN or infinite"):
+    with pytest.raises(AudioError, match=r"3 of .* samples are NaN or infinite"):
         POLICY.prepare(tmp_path / "x.wav")
 
 
@@ -104,11 +104,14 @@ def test_forty_minutes_cost_what_their_start_costs(tmp_path):
             file.write(minute)
     program = (
         "import resource, sys; from residual_audio.audio import read; read(sys.argv[2], 16000, 0, 4);"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; x = read(sys.argv[1], 16000, 0, 4); y = read(sys.argv[1], 16000, 1200, 4);"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; x = read(sys.argv[1], 16000, 0, 4);"
+        "y = read(sys.argv[1], 16000, 1200, 4);"
         "print(len(x), len(y), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
     soundfile.write(tmp_path / "short.wav", minute[:80000], 16000)
-    done = subprocess.run([sys.executable, "-c", program, tmp_path / "x.wav", tmp_path / "short.wav"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "x.wav", tmp_path / "short.wav"], capture_output=True, text=True, check=True
+    )
     start, middle, grown = map(int, done.stdout.split())
     assert start == middle == 64000
     assert grown < 20_000

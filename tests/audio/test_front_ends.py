@@ -50,7 +50,9 @@ def test_ast(ast_dir):
 @pytest.mark.parametrize(("scale", "normalised"), [("htk", False), ("slaney", True), ("slaney", False), ("kaldi", False)])
 def test_filterbanks(scale, normalised):
     spec = MelSpec(n_fft=1024, hop=320, mels=64, filter_rate=32000, f_min=50.0, f_max=14000.0, scale=scale, normalised=normalised)
-    theirs = mel_filter_bank(513, 64, 50.0, 14000.0, 32000, norm="slaney" if normalised else None, mel_scale=scale, triangularize_in_mel_space=scale == "kaldi")
+    theirs = mel_filter_bank(
+        513, 64, 50.0, 14000.0, 32000, norm="slaney" if normalised else None, mel_scale=scale, triangularize_in_mel_space=scale == "kaldi"
+    )
     assert np.abs(mel_filters(spec).numpy() - theirs).max() < 1e-7
 
 

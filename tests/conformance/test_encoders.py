@@ -55,7 +55,9 @@ def test_sites_fire_and_the_stream_is_their_sum(encoder, sound_files):
         key = (site.stage, site.block)
         handles += [
             encoder.module.get_submodule(site.entry).register_forward_pre_hook(lambda m, a, key=key: seen.__setitem__((*key, "in"), a[0])),
-            encoder.module.get_submodule(site.projection).register_forward_hook(lambda m, a, o, key=key: seen.__setitem__((*key, "attention"), o)),
+            encoder.module.get_submodule(site.projection).register_forward_hook(
+                lambda m, a, o, key=key: seen.__setitem__((*key, "attention"), o)
+            ),
             encoder.module.get_submodule(site.mlp).register_forward_hook(lambda m, a, o, key=key: seen.__setitem__((*key, "mlp"), o)),
         ]
     encoder.embed_audio(sound_files[:1])

@@ -88,7 +88,7 @@ def test_hidden_labels_and_unknown_columns(repo, tmp_path):
 
 
 def test_nothing_there(tmp_path):
-    with pytest.raises(DataError, match="https://huggingface.co/datasets/nobody/nothing"):
+    with pytest.raises(DataError, match=r"https://huggingface\.co/datasets/nobody/nothing"):
         load_dataset("hf:nobody/nothing", tmp_path / "cache")
 
 

@@ -57,6 +57,7 @@ def test_synthetic_addresses_stay(tmp_path):
         ("path,label\na.wav,x\nb.wav,\n", {}, "1 rows have an empty 'label', the first is row 2"),
         ("path,label\na.wav,x\na.wav,y\n", {}, "'a.wav' occurs more than once"),
         ("path,label,fold\na.wav,x,train\n", {}, "the folds in 'fold' have to be whole numbers .*train"),
+        ("path,label,fold\na.wav,x,1.5\n", {}, "have to be whole numbers"),
         ("path,label\n", {}, "has no rows"),
         ("", {}, "not a CSV"),
     ],

@@ -39,7 +39,7 @@ def test_known_layouts(tmp_path, write, table, audio):
 def test_missing_notes(tmp_path, write):
     lay_out(tmp_path, write, "TinySOL_metadata.csv", "audio")
     (tmp_path / "audio" / ROWS[0].split(",")[0]).unlink()
-    with pytest.raises(DataError, match="1 of 3 recordings are missing in .*audio .*BTb-ord-F#1-pp-N-N.wav"):
+    with pytest.raises(DataError, match=r"1 of 3 recordings are missing in .*audio .*BTb-ord-F#1-pp-N-N.wav"):
         load_dataset("tinysol", tmp_path)
 
 

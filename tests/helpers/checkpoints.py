@@ -41,7 +41,13 @@ def laion(folder: Path, fused: bool, full_size: bool = False) -> Path:
     """A directory as ``laion/clap-htsat-(un)fused`` has it. ``full_size``: the audio tower has its real width."""
     torch.manual_seed(0)
     width = 96 if full_size else 16
-    audio = {"patch_embeds_hidden_size": width, "hidden_size": 8 * width, "projection_dim": 32, "enable_fusion": fused, "enable_patch_fusion": fused}
+    audio = {
+        "patch_embeds_hidden_size": width,
+        "hidden_size": 8 * width,
+        "projection_dim": 32,
+        "enable_fusion": fused,
+        "enable_patch_fusion": fused,
+    }
     if not full_size:
         audio |= {"depths": [2, 2, 2, 2], "num_attention_heads": [2, 4, 8, 16]}
     text = {"vocab_size": 1000, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
@@ -66,7 +72,9 @@ def msclap(folder: Path) -> Path:
 
 def whisper(folder: Path) -> Path:
     torch.manual_seed(0)
-    config = WhisperConfig(d_model=32, encoder_layers=3, encoder_attention_heads=4, encoder_ffn_dim=64, num_mel_bins=80, max_source_positions=500)
+    config = WhisperConfig(
+        d_model=32, encoder_layers=3, encoder_attention_heads=4, encoder_ffn_dim=64, num_mel_bins=80, max_source_positions=500
+    )
     stirred(WhisperEncoder(config), 0.05).save_pretrained(folder)
     WhisperFeatureExtractor(feature_size=80, chunk_length=10).save_pretrained(folder)
     return folder

@@ -71,7 +71,8 @@ def mel_to_hertz(mel: np.ndarray, scale: Scale) -> np.ndarray:
 @lru_cache(maxsize=32)
 def mel_filters(spec: MelSpec) -> Float[Tensor, "bin mel"]:
     """Triangular filters; with ``normalised`` each has unit area (Slaney). Kaldi's are triangles in mel, not in Hz."""
-    edges = np.linspace(*hertz_to_mel(np.array([spec.f_min, spec.f_max]), spec.scale), spec.mels + 2)
+    low, high = hertz_to_mel(np.array([spec.f_min, spec.f_max]), spec.scale)
+    edges = np.linspace(low, high, spec.mels + 2)
     bins = np.arange(spec.n_fft // 2 + 1) * spec.filter_rate / spec.n_fft
     if spec.scale == "kaldi":
         points, bins = edges, hertz_to_mel(bins, spec.scale)
@@ -97,9 +98,7 @@ def power_frames(frames: Float[Tensor, "frame sample"], spec: MelSpec) -> Float[
     return spectrum.real.square() + spectrum.imag.square()
 
 
-def log_mel(
-    wave: Float[Tensor, " sample"], spec: MelSpec, filters: Float[Tensor, "bin mel"] | None = None
-) -> Float[Tensor, "frame mel"]:
+def log_mel(wave: Float[Tensor, " sample"], spec: MelSpec, filters: Float[Tensor, "bin mel"] | None = None) -> Float[Tensor, "frame mel"]:
     """One clip's log-mel spectrogram. ``filters`` replaces the drawn filterbank by a checkpoint's own."""
     filters = mel_filters(spec) if filters is None else filters
     if spec.centred:

@@ -2,46 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from .options import Limit, Out, open_dataset, open_model
 
-TASKS = {"synthetic": "the classes it was trained on, new clips", "synthetic-timbre": "held-out task: instruments", "synthetic-voice": "held-out task: voices"}
+# The classes it was trained on, in new takes; and the two tasks that it was not.
+TASKS = ("synthetic", "synthetic-timbre", "synthetic-voice")
 
 
 def register(app: typer.Typer) -> None:
     app.command("demo")(demo)
 
 
-def demo(limit: Limit = None, out: Annotated[Out, typer.Option("--out", help="Directory for the results of each task.")] = None) -> None:
+def demo(limit: Limit = None, out: Out = None) -> None:
     """Run the whole road on the embedded model and synthesised sounds: no download, a minute or so.
 
-        residual-audio demo
+    ```
+    residual-audio demo
+    ```
     """
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from ..evaluation import zero_shot
     from .output import provenance, write_run
     from .screen import console, progress
 
     encoder = open_model("tiny", "cpu")
-    console.print(f"[bold]tiny[/]: {len(encoder.units.where('head'))} heads in {len(encoder.units.blocks)} blocks, preprocessing {encoder.policy.hash}", highlight=False)
-    table = Table("data", "clips", "classes", "chance", "top-1 % [95 %]", "top-5 %", "macro %", title="Zero-shot classification by tiny")
-    for name, what in TASKS.items():
+    heads, blocks = len(encoder.units.where("head")), len(encoder.units.blocks)
+    console.print(f"[bold]tiny[/]: {heads} heads in {blocks} blocks, preprocessing {encoder.policy.hash}", highlight=False)
+    table = Table(
+        Column("data", no_wrap=True),
+        "clips",
+        "classes",
+        "chance",
+        "top-1 % [95 %]",
+        "top-5",
+        "macro",
+        title="Zero-shot classification by tiny",
+    )
+    for name in TASKS:
         data = open_dataset(name, None, False, limit)
         with progress(name, len(data)) as advance:
             result = zero_shot(encoder, data, advance=advance)
         summary = list(result.summary().values())
         table.add_row(
-            f"{name}\n[dim]{what}[/]", str(len(result.dataset)), str(len(data.labels)), f"{100 / len(data.labels):.1f}",
+            name, str(len(result.dataset)), str(len(data.labels)), f"{100 / len(data.labels):.1f}",
             summary[0].percent(), f"{100 * summary[1].value:.1f}", f"{100 * summary[2].value:.1f}",
         )  # fmt: skip
         if out is not None:
             record = provenance(encoder, data, {"limit": limit, "template": "sound-of"})
             record["result"] = {key: interval._asdict() for key, interval in result.summary().items()}
-            write_run(out / name, record, data, result.errors, {"classes": result.per_class(), "confusion": result.confusion(), "folds": result.per_fold()})
+            write_run(
+                out / name,
+                record,
+                data,
+                result.errors,
+                {"classes": result.per_class(), "confusion": result.confusion(), "folds": result.per_fold()},
+            )
     console.print(table)
     if out is not None:
         console.print(f"tables and records: {out}")

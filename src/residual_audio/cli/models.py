@@ -14,14 +14,16 @@ def models() -> None:
 
     Any name, hub repository or path in the first column can stand where a command asks for MODEL:
 
-        residual-audio zero-shot tiny synthetic
+    ```
+    residual-audio zero-shot tiny synthetic
+    ```
     """
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from ..models import KNOWN
     from .screen import console
 
-    table = Table("name", "what it is", "what it needs", title="Models")
+    table = Table(Column("name", no_wrap=True), "what it is", "what it needs", title="Models")
     for model in KNOWN:
         table.add_row(model.name, model.what, model.needs)
     console.print(table)

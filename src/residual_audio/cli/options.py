@@ -11,14 +11,26 @@ if TYPE_CHECKING:
     from ..data import AudioDataset
     from ..models import Encoder
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="`tiny`, a hub repository, a checkpoint directory or Microsoft's .pth; see `residual-audio models`.")]
-DatasetArgument = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset name, `folder:PATH`, a CSV/Parquet file or `hf:REPO`; see `residual-audio datasets`.")]
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="`tiny`, a hub repository, a checkpoint directory or Microsoft's .pth; see `residual-audio models`."
+    ),
+]
+DatasetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATASET", help="A dataset name, `folder:PATH`, a CSV/Parquet file or `hf:REPO`; see `residual-audio datasets`."
+    ),
+]
 DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Where the dataset lies on disk.")]
 Download = Annotated[bool, typer.Option("--download", help="Fetch the dataset if it is not there (checksums are verified).")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Use at most so many clips, spread over the classes.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Directory for run.json, clips.parquet and tables/.")]
 BatchSize = Annotated[int, typer.Option("--batch-size", min=1)]
-Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Threads that decode ahead of the model; default: one a core, at most 8.")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, help="Threads that decode ahead of the model; default: one a core, at most 8.")
+]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, mps, …")]
 Seed = Annotated[int, typer.Option("--seed")]
 Seconds = Annotated[float | None, typer.Option("--seconds", help="Window length of encoders that let one choose (Whisper).")]

@@ -30,7 +30,13 @@ def provenance(encoder: Encoder, dataset: AudioDataset, settings: dict[str, Any]
         "settings": settings,
         "model": {"name": encoder.name, "revision": encoder.revision},
         "preprocessing": {**asdict(encoder.policy), "hash": encoder.policy.hash},
-        "dataset": {"name": dataset.name, "clips": len(dataset), "classes": len(dataset.labels), "folds": dataset.folds, "notes": dataset.notes},
+        "dataset": {
+            "name": dataset.name,
+            "clips": len(dataset),
+            "classes": len(dataset.labels),
+            "folds": dataset.folds,
+            "notes": dataset.notes,
+        },
         "versions": {"residual-audio": __version__, "python": platform.python_version(), **{p: version(p) for p in packages}},
     }
 
@@ -39,7 +45,14 @@ def write_run(folder: Path, record: dict[str, Any], dataset: AudioDataset, error
     """Write the directory; run.json comes last, under a temporary name first, so that its presence means it is complete."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = [
-        {"id": c.id, "path": c.path, "label": c.label, "fold": c.fold, "status": "error" if c.id in errors else "ok", "error": errors.get(c.id, "")}
+        {
+            "id": c.id,
+            "path": c.path,
+            "label": c.label,
+            "fold": c.fold,
+            "status": "error" if c.id in errors else "ok",
+            "error": errors.get(c.id, ""),
+        }
         for c in dataset.clips
     ]
     pd.DataFrame(rows).to_parquet(folder / "clips.parquet", index=False)

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import BatchSize, Crop, DataRoot, DatasetArgument, Device, Download, Limit, ModelArgument, Out, Pad, Seconds, Seed, Workers, open_dataset, open_model
+from .options import (
+    BatchSize,
+    Crop,
+    DataRoot,
+    DatasetArgument,
+    Device,
+    Download,
+    Limit,
+    ModelArgument,
+    Out,
+    Pad,
+    Seconds,
+    Seed,
+    Workers,
+    open_dataset,
+    open_model,
+)
 
 if TYPE_CHECKING:
     from ..evaluation import ZeroShotResult
@@ -22,8 +37,12 @@ def zero_shot(
     dataset: DatasetArgument,
     data_root: DataRoot = None,
     download: Download = False,
-    template: Annotated[str, typer.Option(help="A set of prompts (sound-of, laion, msclap, plain, instrument, ensemble) or your own text with {}.")] = "sound-of",
-    classifier: Annotated[str, typer.Option(help="prompts, centroid (mean of the other folds' clips), or auto: prompts where there is a text side.")] = "auto",
+    template: Annotated[
+        str, typer.Option(help="A set of prompts (sound-of, laion, msclap, plain, instrument, ensemble) or your own text with {}.")
+    ] = "sound-of",
+    classifier: Annotated[
+        str, typer.Option(help="prompts, centroid (mean of the other folds' clips), or auto: prompts where there is a text side.")
+    ] = "auto",
     folds: Annotated[str, typer.Option(help="official (the dataset's own, else stratified) or stratified.")] = "official",
     limit: Limit = None,
     out: Out = None,
@@ -40,9 +59,11 @@ def zero_shot(
 
     Prints top-1, top-5 and macro accuracy and the hardest classes; `--out` keeps all tables.
 
-        residual-audio zero-shot tiny synthetic-timbre
-        residual-audio zero-shot laion/clap-htsat-unfused esc50 --data-root ~/data/ESC-50 --template laion --out runs/laion-esc50
-        residual-audio zero-shot ~/models/whisper-tiny.en esc50 --data-root ~/data/ESC-50 --seconds 5
+    ```
+    residual-audio zero-shot tiny synthetic-timbre
+    residual-audio zero-shot laion/clap-htsat-unfused esc50 --data-root ~/data/ESC-50 --template laion --out runs/laion-esc50
+    residual-audio zero-shot ~/models/whisper-tiny.en esc50 --data-root ~/data/ESC-50 --seconds 5
+    ```
     """
     from ..evaluation import zero_shot as evaluate
     from .output import provenance, write_run
@@ -55,13 +76,24 @@ def zero_shot(
     show(result, encoder.name, template)
     if result.errors:
         first = "\n".join(f"  {message}" for message in list(result.errors.values())[:5])
-        errors.print(f"{len(result.errors)} of {len(data)} clips could not be read and were left out:\n{first}", highlight=False, soft_wrap=True)
+        errors.print(
+            f"{len(result.errors)} of {len(data)} clips could not be read and were left out:\n{first}", highlight=False, soft_wrap=True
+        )
     if out is not None:
-        settings = {"template": template, "classifier": result.classifier, "folds": folds, "limit": limit, "batch_size": batch_size, "seed": seed}
+        settings = {
+            "template": template,
+            "classifier": result.classifier,
+            "folds": folds,
+            "limit": limit,
+            "batch_size": batch_size,
+            "seed": seed,
+        }
         record = provenance(encoder, data, settings)
         record["result"] = {name: interval._asdict() for name, interval in result.summary().items()}
         record["clips"] = {"used": len(result.dataset), "errors": len(result.errors)}
-        write_run(out, record, data, result.errors, {"classes": result.per_class(), "confusion": result.confusion(), "folds": result.per_fold()})
+        write_run(
+            out, record, data, result.errors, {"classes": result.per_class(), "confusion": result.confusion(), "folds": result.per_fold()}
+        )
         console.print(f"written to {out}")
     if strict and result.errors:
         raise typer.Exit(1)
@@ -75,7 +107,12 @@ def show(result: ZeroShotResult, model: str, template: str) -> None:
 
     data = result.dataset
     how = f"prompts '{template}'" if result.classifier == "prompts" else "class centroids of the other folds"
-    table = Table("measure", "percent [95 % interval]", title=f"{model} on {data.name}", caption=f"{len(data)} clips, {len(data.labels)} classes, {how}")
+    table = Table(
+        "measure",
+        "percent [95 % interval]",
+        title=f"{model} on {data.name}",
+        caption=f"{len(data)} clips, {len(data.labels)} classes, {how}",
+    )
     for name, interval in result.summary().items():
         table.add_row(name, interval.percent())
     table.add_row("chance", f"{100 / len(data.labels):.1f}")

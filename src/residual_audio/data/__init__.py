@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from . import esc50, folder, hub, irmas, synthetic_dataset, table, tinysol, vocalsound
 from .clip import AudioDataset, Clip, DataError, clean_label, grouped_folds, make_dataset, stratified_folds
@@ -60,7 +61,7 @@ def default_root(name: str) -> Path:
     return Path(os.environ.get("RESIDUAL_AUDIO_DATA") or "~/.cache/residual-audio/data").expanduser() / name
 
 
-def load_dataset(name: str, root: str | Path | None = None, download: bool = False, **options: object) -> AudioDataset:
+def load_dataset(name: str, root: str | Path | None = None, download: bool = False, **options: Any) -> AudioDataset:
     """Open a dataset by a name of :data:`KNOWN`, or by the path of a folder, a CSV or a Parquet file.
 
     ``root`` is the folder the dataset lies in (for ``hf:`` the folder for its audio, for a relative path the folder it starts from;

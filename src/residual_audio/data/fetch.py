@@ -104,7 +104,7 @@ def place(path: Path, remote: Remote, root: Path) -> None:
     unpacked, partial = path.with_name(f"{path.name}.unpacked"), path.with_name(f"{path.name}.unpacking")
     if not unpacked.exists():
         shutil.rmtree(partial, ignore_errors=True)
-        shutil.unpack_archive(path, partial, **({} if remote.filename.endswith(".zip") else {"filter": "data"}))
+        shutil.unpack_archive(path, partial, filter=None if path.suffix == ".zip" else "data")
         os.replace(partial, unpacked)
     for entry in sorted(unpacked.iterdir()):
         if (destination / entry.name).is_dir():

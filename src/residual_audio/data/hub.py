@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +99,7 @@ def stored(sound: dict[str, Any] | None, cache: Path, where: str) -> str:
     target = cache / digest[:2] / f"{digest}{Path(sound['path'] or '').suffix.lower()}"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=target.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(sound["bytes"])
+        temporary = target.with_name(f".{digest}.{os.getpid()}")
+        temporary.write_bytes(sound["bytes"])
         os.replace(temporary, target)
     return str(target)

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .clip import DataError
+
 TEMPLATES: dict[str, tuple[str, ...]] = {
     "sound-of": ("this is the sound of {}",),
     "laion": ("This is a sound of {}.",),
     "msclap": ("this is the sound of {}",),
     "plain": ("{}",),
     "instrument": ("this is the sound of the instrument {}", "a recording of {}", "a note played on {}"),
-    "ensemble": ("this is the sound of {}", "This is a sound of {}.", "a recording of {}", "the sound of {}", "{}", "you can hear {}", "audio of {}"),
+    "ensemble": (
+        "this is the sound of {}",
+        "This is a sound of {}.",
+        "a recording of {}",
+        "the sound of {}",
+        "{}",
+        "you can hear {}",
+        "audio of {}",
+    ),
 }
 
 
@@ -20,7 +30,7 @@ def templates(name: str) -> tuple[str, ...]:
         return TEMPLATES[name]
     if "{}" in name:
         return (name,)
-    raise ValueError(f"unknown template set {name!r}; one of {', '.join(TEMPLATES)}, or a text with {{}} in it")
+    raise DataError(f"unknown template set {name!r}; one of {', '.join(TEMPLATES)}, or a text with {{}} in it")
 
 
 def fill(template_set: Sequence[str], names: Sequence[str]) -> list[list[str]]:

@@ -32,9 +32,12 @@ class SyntheticSound:
         try:
             task, index, number = address.removeprefix(PREFIX).split("/")
             sound = cls(task, int(index), int(number))
-            TASKS[sound.task][sound.index]
+            if not 0 <= sound.index < len(TASKS[sound.task]) or sound.take < 0:
+                raise IndexError(address)
         except (ValueError, KeyError, IndexError) as error:
-            raise ValueError(f"{address!r} is no synthetic sound; expected {PREFIX}TASK/CLASS/TAKE with a task of {', '.join(TASKS)}") from error
+            raise ValueError(
+                f"{address!r} is no synthetic sound; expected {PREFIX}TASK/CLASS/TAKE with a task of {', '.join(TASKS)}"
+            ) from error
         return sound
 
     def waveform(self) -> Waveform:

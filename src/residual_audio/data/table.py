@@ -33,25 +33,26 @@ def load(
             raise DataError(f'{table}: no column {name!r}; the columns are {", ".join(found)}. Name yours: {default}="…"')
         return name or (default if default in found else None)
 
-    path_column, label_column = column(path, "path"), column(label, "label")
-    id_column, fold_column = column(id, "id"), column(fold, "fold")
+    column(path, "path")
+    column(label, "label")
+    id_column, fold_column = column(id, "id") or path, column(fold, "fold")
     named = [caption] if caption is None or isinstance(caption, str) else caption
     caption_columns = [c for c in (column(name, "caption") for name in named) if c]
-    for needed in filter(None, (path_column, label_column, id_column, fold_column)):
+    for needed in (path, label, id_column, fold_column or path):
         if empty := [i for i, row in enumerate(rows, start=1) if row[needed] == ""]:
             raise DataError(f"{table}: {len(empty)} rows have an empty {needed!r}, the first is row {empty[0]} (the header not counted)")
 
-    labels = [row[label_column] for row in rows]
+    labels = [row[label] for row in rows]
     folds = fold_numbers(table, fold_column, rows) if fold_column else stratified_folds(labels, seed=seed)
     clips = [
         Clip(
-            id=row[id_column or path_column],
-            path=resolved(table, row[path_column]),
-            label=label,
+            id=row[id_column],
+            path=resolved(table, row[path]),
+            label=row[label],
             fold=number,
             captions=tuple(row[c] for c in caption_columns if row[c]),
         )
-        for row, label, number in zip(rows, labels, folds, strict=True)
+        for row, number in zip(rows, folds, strict=True)
     ]
     return make_dataset(f"table:{table}", clips, folds="official" if fold_column else "stratified")
 
@@ -80,7 +81,8 @@ def resolved(table: Path, written: str) -> str:
 
 
 def fold_numbers(table: Path, column: str, rows: list[dict[str, str]]) -> list[int]:
+    """Whole numbers; "2.0" is one too, because tables with gaps elsewhere are often saved that way."""
     try:
-        return [int(float(row[column])) for row in rows]
+        return [int(row[column].removesuffix(".0")) for row in rows]
     except ValueError as error:
         raise DataError(f"{table}: the folds in {column!r} have to be whole numbers ({error})") from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -20,9 +19,7 @@ def prompt_directions(encoder: Encoder, names: Sequence[str], template_set: Sequ
     return F.normalize(embedded.unflatten(0, (len(names), len(template_set))).mean(1), dim=-1)
 
 
-def centroid_directions(
-    embeddings: Float[Tensor, "clip d"], targets: Int[Tensor, " clip"], classes: int
-) -> Float[Tensor, "class d"]:
+def centroid_directions(embeddings: Float[Tensor, "clip d"], targets: Int[Tensor, " clip"], classes: int) -> Float[Tensor, "class d"]:
     """One unit vector a class: the mean direction of its clips (zero for a class without clips)."""
     members = F.one_hot(targets, classes).to(embeddings.dtype)
     return F.normalize(members.T @ F.normalize(embeddings, dim=-1), dim=-1)

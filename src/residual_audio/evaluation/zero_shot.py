@@ -78,7 +78,7 @@ class ZeroShotResult:
         folds = np.array([c.fold for c in self.dataset.clips])
         numbers = np.unique(folds[folds > 0])
         position = np.searchsorted(numbers, folds)
-        accuracy = per_class_mean(self.outcome.correct, position, len(numbers)) if len(numbers) else []
+        accuracy = per_class_mean(self.outcome.correct, position, len(numbers)) if len(numbers) else np.zeros(0)
         return pd.DataFrame({"fold": numbers, "clips": [int((folds == f).sum()) for f in numbers], "accuracy": accuracy})
 
 
@@ -128,7 +128,9 @@ def zero_shot(
     if classifier not in ("prompts", "centroid"):
         raise EvaluationError(f"unknown classifier {classifier!r}; one of auto, prompts, centroid")
     # Prompts first: a missing tokenizer should be told before an hour of audio is encoded.
-    directions = prompt_directions(encoder, [dataset.names[x] for x in dataset.labels], templates(template)) if classifier == "prompts" else None
+    directions = (
+        prompt_directions(encoder, [dataset.names[x] for x in dataset.labels], templates(template)) if classifier == "prompts" else None
+    )
     outcomes = encoder.embed_outcomes([c.audio for c in dataset.clips], batch_size, workers, advance)
     errors = {c.id: str(o) for c, o in zip(dataset.clips, outcomes, strict=True) if isinstance(o, AudioError)}
     vectors = [o for o in outcomes if isinstance(o, Tensor)]

@@ -58,9 +58,7 @@ class ClapEncoder(Encoder):
         """Resolved at the first text, so that audio-only work needs none."""
         return open_tokenizer(AutoTokenizer, self.source, "put tokenizer.json, or vocab.json and merges.txt, beside its config.json")
 
-    def encode(
-        self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]
-    ) -> Float[Tensor, "clip d"]:
+    def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
         pooled = self.module.audio_model(input_features=features, is_longer=longer[:, None]).pooler_output
         return self.module.audio_projection(pooled)
 

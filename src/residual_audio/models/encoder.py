@@ -56,9 +56,7 @@ class Encoder(ABC):
     filters: Float[Tensor, "bin mel"] | None = None
 
     @abstractmethod
-    def encode(
-        self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]
-    ) -> Float[Tensor, "clip d"]:
+    def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
         """Model inputs → embeddings in the joint space, not normalised; differentiable."""
 
     def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
@@ -148,8 +146,8 @@ class Encoder(ABC):
         return F.normalize(torch.cat(parts), dim=-1) if parts else torch.zeros(0, self.dim)
 
     def __repr__(self) -> str:
-        heads = len(self.units.where("head"))
-        return f"<{type(self).__name__} {self.name} · {heads} heads, {len(self.units.blocks)} blocks, d = {self.dim}, policy {self.policy.hash}>"
+        heads, blocks = len(self.units.where("head")), len(self.units.blocks)
+        return f"<{type(self).__name__} {self.name} · {heads} heads, {blocks} blocks, d = {self.dim}, policy {self.policy.hash}>"
 
 
 def file_digest(path: Path) -> str:

@@ -48,7 +48,9 @@ class WhisperEncoder(Encoder):
         self.policy = Preprocessing(
             sample_rate=rate,
             samples=positions * CONV_STRIDE * hop,
-            mel=MelSpec(n_fft=extractor.n_fft, hop=hop, mels=extractor.feature_size, filter_rate=rate, f_min=0.0, f_max=8000.0, log="whisper"),
+            mel=MelSpec(
+                n_fft=extractor.n_fft, hop=hop, mels=extractor.feature_size, filter_rate=rate, f_min=0.0, f_max=8000.0, log="whisper"
+            ),
         )
         self.revision = getattr(module.config, "_commit_hash", None) or local_revision(Path(source))
         self.dim, self.logit_scale = module.config.d_model, NEUTRAL_LOGIT_SCALE
@@ -59,9 +61,7 @@ class WhisperEncoder(Encoder):
             for b in range(len(module.layers))
         )
 
-    def encode(
-        self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]
-    ) -> Float[Tensor, "clip d"]:
+    def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
         return self.module(features[:, 0].transpose(1, 2)).last_hidden_state.mean(1)
 
 
@@ -86,7 +86,8 @@ class AstEncoder(Encoder):
             samples=extractor.max_length * hop,
             mel=MelSpec(
                 n_fft=512, frame=frame, hop=hop, mels=extractor.num_mel_bins, filter_rate=rate, f_min=20.0, f_max=rate / 2, scale="kaldi",
-                normalised=False, centred=False, preemphasis=0.97, log="kaldi", mean=extractor.mean, std=extractor.std, frames=extractor.max_length,
+                normalised=False, centred=False, preemphasis=0.97, log="kaldi", mean=extractor.mean, std=extractor.std,
+                frames=extractor.max_length,
             ),
         )  # fmt: skip
         self.revision = getattr(module.config, "_commit_hash", None) or local_revision(Path(source))
@@ -98,7 +99,5 @@ class AstEncoder(Encoder):
             for b in range(len(module.layers))
         )
 
-    def encode(
-        self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]
-    ) -> Float[Tensor, "clip d"]:
+    def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
         return self.module(features[:, 0]).pooler_output

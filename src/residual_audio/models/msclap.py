@@ -112,7 +112,15 @@ def infer_audio_config(htsat: State) -> ClapAudioConfig:
 def infer_text_config(gpt2: State) -> GPT2Config:
     tokens, width = gpt2["wte.weight"].shape
     blocks = 1 + max(int(k.split(".")[1]) for k in gpt2 if k.startswith("h."))
-    return GPT2Config(vocab_size=tokens, n_positions=gpt2["wpe.weight"].shape[0], n_embd=width, n_layer=blocks, n_head=max(1, width // GPT2_HEAD_WIDTH), bos_token_id=tokens - 1, eos_token_id=tokens - 1)
+    return GPT2Config(
+        vocab_size=tokens,
+        n_positions=gpt2["wpe.weight"].shape[0],
+        n_embd=width,
+        n_layer=blocks,
+        n_head=max(1, width // GPT2_HEAD_WIDTH),
+        bos_token_id=tokens - 1,
+        eos_token_id=tokens - 1,
+    )
 
 
 def read_state(path: Path) -> State:
@@ -166,9 +174,7 @@ class MsClapEncoder(Encoder):
         tokenizer.pad_token = "!"
         return tokenizer
 
-    def encode(
-        self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]
-    ) -> Float[Tensor, "clip d"]:
+    def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
         return self.module.audio_projection(self.module.audio_model(input_features=features).pooler_output)
 
     def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
@@ -186,6 +192,5 @@ def load_exactly(module: nn.Module, state: State, path: Path) -> None:
     result = module.load_state_dict(state, strict=False)
     missing = [k for k in result.missing_keys if not k.endswith(("relative_position_index", "num_batches_tracked"))]
     if missing or result.unexpected_keys:
-        raise EncoderError(
-            f"{path}: does not fit {type(module).__name__}: missing {missing[:3] or 'nothing'}, unexpected {result.unexpected_keys[:3] or 'nothing'}"
-        )
+        unexpected = result.unexpected_keys[:3]
+        raise EncoderError(f"{path}: does not fit {type(module).__name__}: missing {missing[:3]}, unexpected {unexpected}")

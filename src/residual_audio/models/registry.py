@@ -26,20 +26,25 @@ class KnownModel:
 
 KNOWN = (
     KnownModel("tiny", "small CLAP, 184 heads of 8 channels, trained on synthesised sounds", "nothing: it is in the package"),
-    KnownModel("laion/clap-htsat-unfused", "LAION CLAP, 10 s, 48 kHz", "the hub or its cache (about 0.6 GB)"),
-    KnownModel("laion/clap-htsat-fused", "LAION CLAP with feature fusion for long clips", "the hub or its cache (about 0.6 GB)"),
-    KnownModel("laion/larger_clap_general", "LAION CLAP, larger audio encoder, general audio", "the hub or its cache (about 0.8 GB)"),
-    KnownModel("laion/larger_clap_music", "LAION CLAP, larger, music", "the hub or its cache (about 0.8 GB)"),
-    KnownModel("laion/larger_clap_music_and_speech", "LAION CLAP, larger, music and speech", "the hub or its cache (about 0.8 GB)"),
-    KnownModel("msclap-2023", "Microsoft CLAP 2023, 7 s, GPT-2 text side", "the hub or its cache (about 0.7 GB), and gpt2's tokenizer for texts"),
+    KnownModel("laion/clap-htsat-unfused", "LAION CLAP, 10 s, 48 kHz", "the hub or its cache"),
+    KnownModel("laion/clap-htsat-fused", "LAION CLAP with feature fusion for long clips", "the hub or its cache"),
+    KnownModel("laion/larger_clap_general", "LAION CLAP, larger audio encoder, general audio", "the hub or its cache"),
+    KnownModel("laion/larger_clap_music", "LAION CLAP, larger, music", "the hub or its cache"),
+    KnownModel("laion/larger_clap_music_and_speech", "LAION CLAP, larger, music and speech", "the hub or its cache"),
+    KnownModel("msclap-2023", "Microsoft CLAP 2023, 7 s, GPT-2 text side", "the hub or its cache, and gpt2's tokenizer for texts"),
     KnownModel("openai/whisper-tiny.en", "Whisper's encoder (any size), no text side", "the hub or its cache"),
-    KnownModel("MIT/ast-finetuned-audioset-10-10-0.4593", "Audio Spectrogram Transformer, no text side", "the hub or its cache (about 0.3 GB)"),
+    KnownModel("MIT/ast-finetuned-audioset-10-10-0.4593", "Audio Spectrogram Transformer, no text side", "the hub or its cache"),
     KnownModel("PATH", "a directory of any of these layouts, or Microsoft's .pth", "the files"),
 )
 
 
 def load_encoder(
-    name_or_path: str | Path, device: str | torch.device = "cpu", *, seconds: float | None = None, crop: str | None = None, pad: str | None = None
+    name_or_path: str | Path,
+    device: str | torch.device = "cpu",
+    *,
+    seconds: float | None = None,
+    crop: str | None = None,
+    pad: str | None = None,
 ) -> Encoder:
     """Open an encoder by name, hub repository, directory or ``.pth`` file.
 
@@ -75,7 +80,9 @@ def _open(name: str, device: str | torch.device, seconds: float | None) -> Encod
     path = Path(name).expanduser()
     if path.suffix in (".pth", ".pt", ".ckpt"):
         if not path.exists():
-            raise EncoderError(f"{path}: no such file; download {MSCLAP_FILE} from the hub repository {MSCLAP_REPO}, or use the name msclap-2023")
+            raise EncoderError(
+                f"{path}: no such file; download {MSCLAP_FILE} from the hub repository {MSCLAP_REPO}, or use the name msclap-2023"
+            )
         return MsClapEncoder(path, name, device)
     kind = model_type(name)
     if kind == "clap":
@@ -84,7 +91,9 @@ def _open(name: str, device: str | torch.device, seconds: float | None) -> Encod
         return WhisperEncoder(path if path.is_dir() else name, name, device, **({"seconds": seconds} if seconds else {}))
     if kind == "audio-spectrogram-transformer":
         return AstEncoder(path if path.is_dir() else name, name, device)
-    raise EncoderError(f"{name}: a model of type {kind!r} is not supported; known are clap, whisper, audio-spectrogram-transformer and Microsoft's .pth")
+    raise EncoderError(
+        f"{name}: a model of type {kind!r} is not supported; known are clap, whisper, audio-spectrogram-transformer and Microsoft's .pth"
+    )
 
 
 def model_type(name: str) -> str:

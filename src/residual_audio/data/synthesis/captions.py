@@ -21,7 +21,7 @@ FRAMES = (
     "audio of {}",
     "{} can be heard",
 )
-GENERIC = ("sound", "noise", "instrument", "tone")
+GENERIC = ("sound", "noise", "instrument", "tone", "one")
 SYNONYMS = {
     "low": ("low", "deep", "low pitched"),
     "high": ("high", "high pitched", "shrill"),
@@ -63,14 +63,14 @@ def article(phrase: str) -> str:
     return ("an " if phrase[0] in "aeiou" else "a ") + phrase
 
 
-def draw_caption(rng: Random, label: str, nouns: tuple[str, ...], words: frozenset[str], generic: float = 0.25) -> Caption:
+def draw_caption(rng: Random, label: str, nouns: tuple[str, ...], words: frozenset[str], generic: float = 0.35) -> Caption:
     """A random true caption: some of the words, one of the nouns (or, sometimes, just "sound")."""
     anonymous = bool(words) and rng.random() < generic
     order = sorted(words)
     most = min(len(order), 3)
     count = int(rng.integers(1, most + 1)) if anonymous else int(rng.integers(0, most + 1))
     chosen = [str(w) for w in rng.permutation(order)[:count]] if order else []
-    noun = str(rng.choice(GENERIC[:2] if not set(chosen) & {"plucked", "bowed", "blown", "struck"} else GENERIC)) if anonymous else str(rng.choice(nouns))
+    noun = str(rng.choice(GENERIC if anonymous else nouns))
     phrase = " ".join([*(str(rng.choice(SYNONYMS[w])) for w in chosen), noun])
     if rng.random() < 0.6:
         phrase = article(phrase)

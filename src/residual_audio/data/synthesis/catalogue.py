@@ -20,10 +20,14 @@ Render = Callable[[Random], tuple[Array, frozenset[str]]]
 
 @dataclass(frozen=True)
 class SoundClass:
-    """One class: ``render`` draws a clip, ``nouns`` name it in captions (the first is its label)."""
+    """One class: ``render`` draws a clip, ``nouns`` name it in captions (the first is its label).
+
+    ``variety``: how many times the usual number of clips it takes to show all that the class can do.
+    """
 
     nouns: tuple[str, ...]
     render: Render
+    variety: int = 1
 
     @property
     def label(self) -> str:
@@ -31,9 +35,10 @@ class SoundClass:
 
 
 SOURCES = (
-    SoundClass(("pure tone", "sine wave", "test tone"), tonal.pure_tone),
-    SoundClass(("synthesizer", "electronic instrument", "keyboard tone"), tonal.synthesizer),
-    SoundClass(("organ", "church organ", "organ chord"), tonal.organ),
+    SoundClass(("pure tone", "sine wave", "test tone"), tonal.pure_tone, variety=2),
+    SoundClass(("synthesizer", "electronic instrument", "keyboard tone"), tonal.synthesizer, variety=4),
+    SoundClass(("buzzer", "reed", "buzzing tone"), tonal.buzzer, variety=3),
+    SoundClass(("organ", "church organ", "organ chord"), tonal.organ, variety=2),
     SoundClass(("rising chirp", "upward sweep", "rising sweep"), partial(tonal.chirp, kind="rising")),
     SoundClass(("falling chirp", "downward sweep", "falling sweep"), partial(tonal.chirp, kind="falling")),
     SoundClass(("plucked string", "guitar", "harp"), tonal.plucked_string),
@@ -47,7 +52,7 @@ SOURCES = (
     SoundClass(("telephone", "ringing telephone", "phone ringing"), tonal.telephone),
     SoundClass(("buzzing insect", "bee", "mosquito"), tonal.insect),
     SoundClass(("mains hum", "transformer hum", "electric hum"), tonal.hum),
-    SoundClass(("whistle", "whistling", "tin whistle"), tonal.whistle),
+    SoundClass(("whistle", "whistling", "tin whistle"), tonal.whistle, variety=2),
     SoundClass(("laser zap", "video game laser", "ray gun"), tonal.zap),
     SoundClass(("white noise", "static", "hiss"), noisy.white_noise),
     SoundClass(("pink noise", "waterfall", "shower"), noisy.pink_noise),

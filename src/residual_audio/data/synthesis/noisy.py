@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from .dsp import LENGTH, RATE, Array, Random, beats, clock, decay, fade, log_uniform, noise, partials, placed, tone, wobble
+from .expression import modulation
 from .tonal import Rendered, tempo
 
 
 def coloured(rng: Random, slope: float, words: frozenset[str]) -> Rendered:
-    trembling = rng.random() < 0.25
-    loudness = 1 - 0.85 * (0.5 + 0.5 * np.sin(2 * np.pi * rng.uniform(4, 9) * clock())) if trembling else np.ones(LENGTH)
-    return noise(rng, slope=slope) * loudness, words | {"trembling" if trembling else "steady"}
+    kind = str(rng.choice(["steady", "steady", "trembling", "stuttering", "rough"]))
+    return noise(rng, slope=slope) * modulation(rng, kind)[1], words | {kind}
 
 
 def white_noise(rng: Random) -> Rendered:
@@ -33,7 +33,9 @@ def strokes(rng: Random, rate: float, make, words: frozenset[str], slow: float, 
 
 def ticking(rng: Random) -> Rendered:
     length, f = int(0.03 * RATE), rng.uniform(1800, 3500)
-    return strokes(rng, rng.uniform(1, 6), lambda: tone(f, np.array([1, 0.5]), length) * decay(length, 0.004, 0.0005), frozenset({"high"}), 2.2, 4.2, 0)
+    return strokes(
+        rng, rng.uniform(1, 6), lambda: tone(f, np.array([1, 0.5]), length) * decay(length, 0.004, 0.0005), frozenset({"high"}), 2.2, 4.2, 0
+    )
 
 
 def kick_drum(rng: Random) -> Rendered:
@@ -52,7 +54,9 @@ def snare_drum(rng: Random) -> Rendered:
     length, f = int(0.3 * RATE), rng.uniform(160, 240)
 
     def stroke() -> Array:
-        return 0.5 * tone(f, np.array([1.0, 0.4]), length) * decay(length, 0.06) + 0.6 * noise(rng, length, slope=-1, low=900) * decay(length, 0.08)
+        return 0.5 * tone(f, np.array([1.0, 0.4]), length) * decay(length, 0.06) + 0.6 * noise(rng, length, slope=-1, low=900) * decay(
+            length, 0.08
+        )
 
     return strokes(rng, rng.uniform(1, 5), stroke, frozenset(), 1.9, 3.6)
 
@@ -60,7 +64,14 @@ def snare_drum(rng: Random) -> Rendered:
 def cymbal(rng: Random) -> Rendered:
     seconds = log_uniform(rng, 0.04, 0.5)
     length = int(min(1.5, 5 * seconds) * RATE)
-    return strokes(rng, rng.uniform(1, 6), lambda: noise(rng, length, slope=-3, low=4000) * decay(length, seconds), frozenset({"bright", "high"}), 2.0, 4.2)
+    return strokes(
+        rng,
+        rng.uniform(1, 6),
+        lambda: noise(rng, length, slope=-3, low=4000) * decay(length, seconds),
+        frozenset({"bright", "high"}),
+        2.0,
+        4.2,
+    )
 
 
 def hand_clap(rng: Random) -> Rendered:
@@ -140,7 +151,7 @@ def thunder(rng: Random) -> Rendered:
 def helicopter(rng: Random) -> Rendered:
     rate = rng.uniform(9, 20)
     chop = (0.5 + 0.5 * np.sin(2 * np.pi * rate * clock())) ** 3
-    return noise(rng, slope=6, high=1800) * chop + 0.2 * tone(rate * 6.3, np.ones(6)) , frozenset({"trembling", "low"}) | tempo(rate, 12, 17)
+    return noise(rng, slope=6, high=1800) * chop + 0.2 * tone(rate * 6.3, np.ones(6)), frozenset({"trembling", "low"}) | tempo(rate, 12, 17)
 
 
 def crickets(rng: Random) -> Rendered:

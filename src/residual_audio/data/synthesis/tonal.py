@@ -20,6 +20,12 @@ def tempo(rate: float, slow: float, fast: float) -> frozenset[str]:
     return frozenset({"fast"}) if rate > fast else frozenset()
 
 
+def expressed(rng: Random) -> tuple[Array, Array, str]:
+    """(frequency factor, amplitude factor, word) of a random modulation."""
+    kind = str(rng.choice(MODULATIONS))
+    return *modulation(rng, kind), kind
+
+
 def melody(rng: Random, rate: float, f: float, scale: tuple[int, ...], note: Callable[[float], Array]) -> Array:
     """Notes ``rate`` a second, drawn from a few semitone steps above ``f``."""
     notes = [note(f * 2 ** (step / 12)) for step in scale]
@@ -28,8 +34,7 @@ def melody(rng: Random, rate: float, f: float, scale: tuple[int, ...], note: Cal
 
 def pure_tone(rng: Random) -> Rendered:
     f = pitch(rng, 120, 3000)
-    kind = str(rng.choice(MODULATIONS))
-    factor, loudness = modulation(rng, kind)
+    factor, loudness, kind = expressed(rng)
     return tone(f * factor, np.array([1.0])) * loudness, register(f) | {kind}
 
 
@@ -41,8 +46,7 @@ def synthesizer(rng: Random) -> Rendered:
         kind = str(rng.choice(COLOURS))
         return tone(f, colour(rng, kind, f)) * fade(LENGTH, 0.1, 0.2), register(f) | {kind, "steady"}
     if expression == 1:
-        kind = str(rng.choice(MODULATIONS))
-        factor, loudness = modulation(rng, kind)
+        factor, loudness, kind = expressed(rng)
         return tone(f * factor, NEUTRAL) * loudness, register(f) | {kind}
     kind = str(rng.choice(ATTACKS))
     seconds = rng.uniform(0.7, 1.6)
@@ -53,12 +57,20 @@ def synthesizer(rng: Random) -> Rendered:
 
 def organ(rng: Random) -> Rendered:
     f = pitch(rng, 90, 500)
-    kind = str(rng.choice(["steady", "steady", "trembling", "wavering"]))
-    factor, loudness = modulation(rng, kind)
+    factor, loudness, kind = expressed(rng)
     stops = np.zeros(16)
     stops[[0, 1, 2, 3, 7]] = rng.uniform(0.3, 1.0, 5)
     chord = sum(tone(f * ratio * factor, stops, phase=rng.uniform()) for ratio in (1.0, 1.25, 1.5))
     return chord * loudness * fade(LENGTH, 0.08, 0.3), register(f) | {kind}
+
+
+def buzzer(rng: Random) -> Rendered:
+    """A low reedy tone whose spectrum has random bumps."""
+    f = pitch(rng, 70, 420)
+    factor, loudness, kind = expressed(rng)
+    k = np.arange(1, 61)
+    bumps = sum(rng.uniform(0.3, 1) * np.exp(-0.5 * (np.log2(k * f / log_uniform(rng, 300, 3500)) / 0.35) ** 2) for _ in range(2))
+    return tone(f * factor, (0.05 + bumps) * k**-0.4) * loudness, register(f) | {kind}
 
 
 def chirp(rng: Random, kind: str) -> Rendered:
@@ -128,7 +140,9 @@ def engine(rng: Random) -> Rendered:
     base = log_uniform(rng, 25, 110)
     rev = 1 + rng.uniform(0.02, 0.35) * wobble(rng, LENGTH, 0.8)
     body = tone(base * rev, np.arange(1, 41) ** -0.6 * rng.uniform(0.2, 1, 40))
-    return body + 0.25 * noise(rng, slope=5, high=2500) * (1 + body / (np.abs(body).max() + 1e-9)), frozenset({"rough"}) | tempo(base, 45, 75)
+    return body + 0.25 * noise(rng, slope=5, high=2500) * (1 + body / (np.abs(body).max() + 1e-9)), frozenset({"rough"}) | tempo(
+        base, 45, 75
+    )
 
 
 def bird(rng: Random) -> Rendered:
@@ -168,15 +182,15 @@ def insect(rng: Random) -> Rendered:
 
 def hum(rng: Random) -> Rendered:
     f = float(rng.choice([50, 60])) * rng.uniform(0.97, 1.03)
+    kind = str(rng.choice(["steady", "trembling", "stuttering"]))
     weights = np.zeros(12)
     weights[[0, 1, 2, 3, 5, 7]] = rng.uniform(0.2, 1.0, 6)
-    return tone(f, weights) + 0.02 * noise(rng), frozenset({"low", "steady"})
+    return tone(f, weights) * modulation(rng, kind)[1] + 0.02 * noise(rng), frozenset({"low", kind})
 
 
 def whistle(rng: Random) -> Rendered:
     f = pitch(rng, 600, 2400)
-    kind = str(rng.choice(["steady", "wavering", "rising", "falling", "trembling"]))
-    factor, loudness = modulation(rng, kind)
+    factor, loudness, kind = expressed(rng)
     breath = noise(rng, low=f, high=min(2.5 * f, 7000)) * rng.uniform(0.08, 0.2)
     return (tone(f * factor, np.array([1.0, 0.08])) + breath) * loudness * fade(LENGTH, 0.12, 0.2), register(f) | {kind, "blown"}
 

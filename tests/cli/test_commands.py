@@ -1,0 +1,93 @@
+"""The command as a user runs it: a real process, real files, real exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import soundfile
+
+COMMAND = Path(sys.executable).parent / "residual-audio"
+
+
+def run(*words: object, code: int = 0) -> subprocess.CompletedProcess:
+    done = subprocess.run([COMMAND, *map(str, words)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == code, done.stderr + done.stdout
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("mine")
+    rng = np.random.default_rng(0)
+    for label in ("rain", "bell"):
+        (root / label).mkdir()
+        for i in range(3):
+            soundfile.write(root / label / f"{i}.wav", 0.1 * rng.standard_normal(8000), 16000)
+    (root / "rain" / "bad.wav").write_text("x")
+    return root
+
+
+@pytest.mark.parametrize("words", [(), ("zero-shot",), ("models",), ("datasets",), ("demo",)])
+def test_help_teaches_with_an_example(words):
+    text = run(*words, "--help").stdout
+    assert "residual-audio" in text
+    assert "Usage" in text
+    if words:
+        assert any(line.strip().startswith("residual-audio ") for line in text.splitlines()), "no example on a line of its own"
+
+
+def test_lists():
+    assert "tiny" in run("models").stdout
+    assert "synthetic-timbre" in run("datasets").stdout
+
+
+def test_zero_shot_leaves_a_complete_record(folder, tmp_path):
+    done = run("zero-shot", "tiny", f"folder:{folder}", "--out", tmp_path / "run", "--template", "ensemble")
+    assert "top1" in done.stdout
+    assert "1 of 7 clips could not be read" in done.stderr
+    assert "bad.wav" in done.stderr.replace("\n", "")
+    assert "\x1b" not in done.stdout + done.stderr, "no colours or bars where there is no terminal"
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["model"]["name"] == "tiny"
+    assert record["model"]["revision"].startswith("sha256:")
+    assert record["preprocessing"]["hash"]
+    assert record["settings"]["template"] == "ensemble"
+    assert record["settings"]["seed"] == 0
+    assert record["clips"] == {"used": 6, "errors": 1}
+    assert record["versions"]["torch"]
+    clips = pd.read_parquet(tmp_path / "run" / "clips.parquet")
+    assert clips.status.value_counts().to_dict() == {"ok": 6, "error": 1}
+    classes = pd.read_csv(tmp_path / "run" / "tables" / "classes.csv")
+    assert classes.fillna("").equals(pd.read_parquet(tmp_path / "run" / "tables" / "classes.parquet"))
+    assert (tmp_path / "run" / "tables" / "confusion.csv").exists()
+
+
+def test_strict_turns_a_broken_clip_into_a_failure(folder):
+    run("zero-shot", "tiny", f"folder:{folder}", "--strict", code=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("zero-shot", "tinny", "synthetic"), "did you mean tiny"),
+        (("zero-shot", "tiny", "synthetik"), "synthetic"),
+        (("zero-shot", "tiny", "esc50", "--data-root", "/nowhere"), "/nowhere"),
+        (("zero-shot", "tiny", "synthetic-voice", "--limit", "8", "--crop", "middle"), "one of start, centre, windows"),
+        (("zero-shot", "tiny", "synthetic-voice", "--limit", "8", "--template", "nonsense"), "one of sound-of"),
+    ],
+)
+def test_errors_are_one_clear_line(words, says):
+    done = run(*words, code=2)
+    assert says in done.stderr.replace("\n", " ")
+    assert "Traceback" not in done.stderr
+
+
+def test_demo_prints_the_three_tasks(tmp_path):
+    done = run("demo", "--limit", "12", "--out", tmp_path)
+    for name in ("synthetic", "synthetic-timbre", "synthetic-voice"):
+        assert name in done.stdout
+        assert json.loads((tmp_path / name / "run.json").read_text())["result"]["top1"]["value"] >= 0
