@@ -1,6 +1,6 @@
 """Open any CLAP (and Whisper, AST) behind one protocol."""
 
-from .encoder import BlockSite, Encoder, EncoderError
+from .encoder import BlockSite, Encoder, EncoderError, ReadoutSite, StageSite
 from .registry import KNOWN, KnownModel, load_encoder
 
-__all__ = ["KNOWN", "BlockSite", "Encoder", "EncoderError", "KnownModel", "load_encoder"]
+__all__ = ["KNOWN", "BlockSite", "Encoder", "EncoderError", "KnownModel", "ReadoutSite", "StageSite", "load_encoder"]

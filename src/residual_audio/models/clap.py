@@ -12,8 +12,8 @@ from torch import Tensor
 from transformers import AutoTokenizer, ClapFeatureExtractor, ClapModel, PreTrainedTokenizerBase
 
 from ..audio import MelSpec, Preprocessing
-from .encoder import Encoder, file_digest, open_tokenizer
-from .htsat import htsat_sites, htsat_units
+from .encoder import Encoder, ReadoutSite, file_digest, open_tokenizer
+from .htsat import htsat_sites, htsat_stages, htsat_units
 
 
 def clap_policy(extractor: ClapFeatureExtractor, fusion: bool) -> Preprocessing:
@@ -50,6 +50,11 @@ class ClapEncoder(Encoder):
         self.revision = getattr(config, "_commit_hash", None) or local_revision(Path(self.source))
         self.units = htsat_units(self.module.audio_model)
         self.sites = htsat_sites(self.module.audio_model, "audio_model")
+        self.stages = htsat_stages(self.module.audio_model, "audio_model")
+        self.strips = self.module.audio_model.audio_encoder.freq_ratio
+        self.readout = ReadoutSite(
+            "audio_model.audio_encoder.norm", joint="mlp", linear1="audio_projection.linear1", linear2="audio_projection.linear2"
+        )
         self.dim = config.projection_dim
         self.logit_scale = self.module.logit_scale_a.exp().item()
 

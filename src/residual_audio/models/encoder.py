@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -31,7 +32,8 @@ class BlockSite:
 
     ``projection``: the linear layer whose *input* is the concatenation of the head outputs and whose output is
     the attention's write; ``mlp``: the module whose *output* is the MLP's write; ``entry``: the norm whose
-    *input* is the stream that enters the block.
+    *input* is the stream that enters the block. ``window`` is the side of its attention windows (0: one window
+    over everything), ``shift`` how far they are moved.
     """
 
     stage: int
@@ -40,6 +42,36 @@ class BlockSite:
     projection: str
     mlp: str
     entry: str
+    window: int = 0
+    shift: int = 0
+
+
+@dataclass(frozen=True)
+class StageSite:
+    """One resolution: its grid of tokens, and the norm and linear layer that merge 2 × 2 of them at its end, if any.
+
+    A merge concatenates the tokens of a group in the order (row, column) = (0,0), (1,0), (0,1), (1,1).
+    """
+
+    grid: tuple[int, int]
+    merge_norm: str | None = None
+    merge_linear: str | None = None
+
+
+@dataclass(frozen=True)
+class ReadoutSite:
+    """From the last stream to the embedding: ``norm``, a mean over ``tokens`` (None: all), and the joint projection.
+
+    ``joint``: ``none`` (the pooled output is the embedding), ``mlp`` (linear–activation–linear) or ``residual``
+    (LN(e + W₂·act(e)), e = W₁x); ``linear1``, ``linear2`` and ``joint_norm`` name its parts.
+    """
+
+    norm: str
+    tokens: tuple[int, ...] | None = None
+    joint: Literal["none", "mlp", "residual"] = "none"
+    linear1: str | None = None
+    linear2: str | None = None
+    joint_norm: str | None = None
 
 
 class Encoder(ABC):
@@ -51,6 +83,10 @@ class Encoder(ABC):
     policy: Preprocessing
     units: UnitTable
     sites: tuple[BlockSite, ...]
+    stages: tuple[StageSite, ...]
+    readout: ReadoutSite
+    # How many strips of time the first grid axis holds above each other: HTS-AT folds long spectrograms into a square.
+    strips: int = 1
     dim: int
     logit_scale: float
     filters: Float[Tensor, "bin mel"] | None = None

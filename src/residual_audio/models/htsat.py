@@ -5,7 +5,7 @@ from __future__ import annotations
 from transformers.models.clap.modeling_clap import ClapAudioModel
 
 from ..units import UnitTable
-from .encoder import BlockSite
+from .encoder import BlockSite, StageSite
 
 
 def htsat_units(model: ClapAudioModel) -> UnitTable:
@@ -32,6 +32,19 @@ def htsat_sites(model: ClapAudioModel, prefix: str) -> tuple[BlockSite, ...]:
                     projection=f"{path}.attention.output.dense",
                     mlp=f"{path}.output",
                     entry=f"{path}.layernorm_before",
+                    window=min(block.window_size, *block.input_resolution),
+                    shift=block.shift_size if min(block.input_resolution) > block.window_size else 0,
                 )
             )
     return tuple(sites)
+
+
+def htsat_stages(model: ClapAudioModel, prefix: str) -> tuple[StageSite, ...]:
+    """The grids between the patch merges."""
+    encoder, path = model.audio_encoder, f"{prefix}.audio_encoder.layers"
+    return tuple(
+        StageSite(tuple(grid), f"{path}.{s}.downsample.norm", f"{path}.{s}.downsample.reduction")
+        if stage.downsample is not None
+        else StageSite(tuple(grid))
+        for s, (stage, grid) in enumerate(zip(encoder.layers, encoder.input_resolutions, strict=True))
+    )

@@ -16,7 +16,7 @@ from transformers.models.whisper.modeling_whisper import WhisperEncoder as Whisp
 from ..audio import MelSpec, Preprocessing
 from ..units import UnitTable
 from .clap import local_revision
-from .encoder import BlockSite, Encoder, EncoderError
+from .encoder import BlockSite, Encoder, EncoderError, ReadoutSite, StageSite
 
 # Cosines of encoders that were never trained to match texts have no scale of their own; this is CLIP's initial one.
 NEUTRAL_LOGIT_SCALE = 1 / 0.07
@@ -60,6 +60,8 @@ class WhisperEncoder(Encoder):
             BlockSite(0, b, heads, f"layers.{b}.self_attn.out_proj", f"layers.{b}.fc2", f"layers.{b}.self_attn_layer_norm")
             for b in range(len(module.layers))
         )
+        self.stages = (StageSite((1, positions)),)
+        self.readout = ReadoutSite("layer_norm")
 
     def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
         return self.module(features[:, 0].transpose(1, 2)).last_hidden_state.mean(1)
@@ -98,6 +100,8 @@ class AstEncoder(Encoder):
             BlockSite(0, b, heads, f"layers.{b}.attention.o_proj", f"layers.{b}.mlp", f"layers.{b}.layernorm_before")
             for b in range(len(module.layers))
         )
+        self.stages = (StageSite((1, module.embeddings.position_embeddings.shape[1])),)
+        self.readout = ReadoutSite("layernorm", tokens=(0, 1))
 
     def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
         return self.module(features[:, 0]).pooler_output

@@ -17,8 +17,8 @@ from transformers import ClapAudioConfig, GPT2Config, GPT2Model, GPT2Tokenizer
 from transformers.models.clap.modeling_clap import ClapAudioModel
 
 from ..audio import MelSpec, Preprocessing
-from .encoder import Encoder, EncoderError, file_digest, open_tokenizer
-from .htsat import htsat_sites, htsat_units
+from .encoder import Encoder, EncoderError, ReadoutSite, file_digest, open_tokenizer
+from .htsat import htsat_sites, htsat_stages, htsat_units
 
 State = dict[str, Tensor]
 AUDIO, TEXT = "audio_encoder.base.htsat.", "caption_encoder.base."
@@ -163,6 +163,15 @@ class MsClapEncoder(Encoder):
         self.revision = revision or file_digest(self.path)
         self.units = htsat_units(module.audio_model)
         self.sites = htsat_sites(module.audio_model, "audio_model")
+        self.stages = htsat_stages(module.audio_model, "audio_model")
+        self.strips = module.audio_model.audio_encoder.freq_ratio
+        self.readout = ReadoutSite(
+            "audio_model.audio_encoder.norm",
+            joint="residual",
+            linear1="audio_projection.linear1",
+            linear2="audio_projection.linear2",
+            joint_norm="audio_projection.layer_norm",
+        )
         self.dim = joint
         self.logit_scale = module.logit_scale.exp().item()
 

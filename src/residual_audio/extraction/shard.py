@@ -1,0 +1,113 @@
+"""One shard: a fixed slice of the clips, through the encoder, into one file. Engines differ only in who calls this."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import torch
+from torch import Tensor
+
+from ..audio import AudioError, Prepared, prepared_ahead
+from ..data import Clip
+from ..models import Encoder
+from ..spectra import Moments
+from ..units import Unit
+from .capture import GRANULARITIES, Capture
+from .store import Store, shard_name
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "float64": torch.float64}
+# Embeddings and what is held are small and feed further arithmetic; they are never narrowed.
+NEVER_NARROWED = ("embedding.", "direct.ratio", "direct.scale", "direct.constant")
+
+
+class ExtractionError(ValueError):
+    """Settings that make no sense; the message says which do."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What determines the numbers of a run, apart from model and data. Batches are cut at fixed places, so that a
+    clip always meets the same companions: the result does not depend on where a run was interrupted."""
+
+    granularity: tuple[str, ...] = ("head", "moments", "embedding")
+    batch_size: int = 16
+    dtype: str = "float32"
+    token_units: tuple[str, ...] = ()
+    batches_per_shard: int = 8
+
+    def __post_init__(self) -> None:
+        unknown = set(self.granularity) - set(GRANULARITIES)
+        if unknown:
+            raise ExtractionError(f"unknown granularity {', '.join(sorted(unknown))}; one or more of {', '.join(GRANULARITIES)}")
+        if self.dtype not in DTYPES:
+            raise ExtractionError(f"unknown dtype {self.dtype!r}; one of {', '.join(DTYPES)}")
+        # Clip-level moments are taken of pooled head outputs, and an embedding costs nothing more.
+        implied = {"embedding", *(("head",) if "moments" in self.granularity else ())}
+        object.__setattr__(self, "granularity", tuple(g for g in GRANULARITIES if g in {*self.granularity, *implied}))
+        if ("tokens" in self.granularity) != bool(self.token_units):
+            raise ExtractionError("granularity `tokens` goes with the heads to look at, such as --heads S2B1H7,S3B0H1")
+
+    @property
+    def shard_size(self) -> int:
+        return self.batch_size * self.batches_per_shard
+
+    def record(self) -> dict[str, object]:
+        return asdict(self)
+
+
+class ShardWriter:
+    """Runs and writes shards with one encoder."""
+
+    def __init__(self, encoder: Encoder, settings: Settings, store: Store, workers: int | None = None) -> None:
+        if "direct" in settings.granularity and encoder.policy.crop == "windows":
+            raise ExtractionError("`direct` shares are exact for one window a clip; use --crop start or centre")
+        units = [encoder.units[encoder.units.index(label)] for label in settings.token_units]
+        if any(u.kind != "head" for u in units):
+            raise ExtractionError("token maps are of heads, such as S2B1H7")
+        self.encoder, self.settings, self.store, self.workers = encoder, settings, store, workers
+        self.capture = Capture(encoder, settings.granularity, units)
+
+    def write(self, number: int, clips: Sequence[Clip], advance: Callable[[int], object] | None = None) -> None:
+        """Extract ``clips`` and write them as shard ``number``."""
+        fates: list[dict[str, object]] = []
+        arrays: dict[str, list[Tensor]] = {}
+        moments: dict[str, list[Moments]] = {"tokens": [], "clips": []}
+        size = self.settings.batch_size
+        batch: list[Prepared] = []
+        outcomes = prepared_ahead([c.audio for c in clips], self.encoder.prepare, self.workers, ahead=2 * size)
+        for place, (clip, outcome) in enumerate(zip(clips, outcomes, strict=True), start=1):
+            fates.append({"id": clip.id, "error": str(outcome) if isinstance(outcome, AudioError) else ""})
+            if isinstance(outcome, Prepared):
+                batch.append(outcome)
+            if batch and (place % size == 0 or place == len(clips)):
+                self._run(batch, arrays, moments)
+                batch.clear()
+            if advance is not None:
+                advance(1)
+        tensors = {key: torch.cat(parts) for key, parts in arrays.items()}
+        for level, parts in moments.items():
+            if parts:
+                tensors |= sum(parts[1:], start=parts[0]).tensors(f"moments.{level}")
+        self.store.write_tensors(shard_name(number), tensors, {"clips": json.dumps(fates)})
+
+    def _run(self, batch: list[Prepared], arrays: dict[str, list[Tensor]], moments: dict[str, list[Moments]]) -> None:
+        windows = [len(p.features) for p in batch]
+        features = torch.cat([p.features for p in batch]).to(self.encoder.device, self.encoder.dtype)
+        longer = torch.tensor([p.longer for p, w in zip(batch, windows, strict=True) for _ in range(w)], device=self.encoder.device)
+        result = self.capture.run(features, longer)
+        narrow = DTYPES[self.settings.dtype]
+        for key, value in result.arrays.items():
+            per_clip = value if sum(windows) == len(batch) else torch.stack([part.mean(0) for part in value.split(windows)])
+            kind = per_clip.dtype if key.startswith(NEVER_NARROWED) else narrow
+            arrays.setdefault(key, []).append(per_clip.to("cpu", kind))
+            if key == "head" and "moments" in self.settings.granularity:
+                moments["clips"].append(Moments.of(per_clip))
+        if result.moments is not None:
+            moments["tokens"].append(result.moments)
+
+
+def token_units(labels: str) -> tuple[str, ...]:
+    """``"S2B1H7,S3B0H1"`` → labels, checked to be ones."""
+    return tuple(Unit.parse(label.strip()).label for label in labels.split(",") if label.strip())

@@ -1,0 +1,128 @@
+"""How a run is kept: numbered shards of safetensors, each written under a temporary name and renamed.
+
+A shard is complete or absent, never half. It holds the arrays of its readable clips, the moments of those clips,
+and in its header the fate of every clip it was given. The folder may be local or any fsspec address.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fsspec
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+
+class StoreError(RuntimeError):
+    """A run that cannot be written or opened; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """A run's folder; ``address`` is a path or an fsspec URL such as ``s3://bucket/run``."""
+
+    address: str
+
+    @property
+    def local(self) -> Path | None:
+        """The folder as a path, where it is one."""
+        if "://" not in self.address:
+            return Path(self.address)
+        return Path(self.address.removeprefix("file://")) if self.address.startswith("file://") else None
+
+    @property
+    def _files(self) -> tuple[fsspec.AbstractFileSystem, str]:
+        return fsspec.core.url_to_fs(self.address)
+
+    def exists(self, name: str) -> bool:
+        files, root = self._files
+        return files.exists(f"{root}/{name}")
+
+    def names(self, folder: str) -> list[str]:
+        """Complete files of a folder, sorted; temporary ones are not listed."""
+        files, root = self._files
+        if not files.exists(f"{root}/{folder}"):
+            return []
+        found = (path.rsplit("/", 1)[-1] for path in files.ls(f"{root}/{folder}", detail=False, refresh=True))
+        return sorted(name for name in found if not name.startswith("."))
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """A temporary path to write to; on leaving it becomes ``name``, and if writing failed nothing is left of it."""
+        target = self.local / name if self.local else None
+        folder = target.parent if target else Path(tempfile.gettempdir())
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=folder)
+        os.close(handle)
+        try:
+            yield Path(draft)
+            if target:
+                with open(draft, "rb") as file:
+                    os.fsync(file.fileno())
+                os.replace(draft, target)
+            else:
+                files, root = self._files
+                files.makedirs(f"{root}/{Path(name).parent}", exist_ok=True)
+                files.put_file(draft, f"{root}/{name}")
+        finally:
+            Path(draft).unlink(missing_ok=True)
+
+    def reading(self, name: str) -> Path:
+        """A local path of a file, fetched once if the folder is remote."""
+        if self.local:
+            return self.local / name
+        files, root = self._files
+        cached = Path(tempfile.gettempdir()) / "residual-audio" / root.strip("/").replace("/", "_") / name
+        if not cached.exists():
+            cached.parent.mkdir(parents=True, exist_ok=True)
+            files.get_file(f"{root}/{name}", str(cached))
+        return cached
+
+    def write_json(self, name: str, content: dict[str, Any]) -> None:
+        with self.writing(name) as path:
+            path.write_text(json.dumps(content, indent=2, default=str) + "\n")
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        files, root = self._files
+        return json.loads(files.cat_file(f"{root}/{name}"))
+
+    def write_tensors(self, name: str, tensors: dict[str, Tensor], header: dict[str, str] | None = None) -> None:
+        with self.writing(name) as path:
+            save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, path, metadata=header or {})
+
+    def read_tensors(self, name: str) -> dict[str, Tensor]:
+        with safe_open(self.reading(name), "pt") as file:
+            return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 — safe_open is no mapping
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one process at a time may write a local run; the lock goes with the process, however it ends."""
+        if self.local is None:
+            yield
+            return
+        import fcntl
+
+        self.local.mkdir(parents=True, exist_ok=True)
+        with open(self.local / ".lock", "a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.seek(0)
+                owner = file.read().strip() or "another process"
+                raise StoreError(f"{self.address} is being written by {owner}; wait for it, or choose another --out") from error
+            file.truncate(0)
+            file.write(f"process {os.getpid()}")
+            file.flush()
+            yield
+
+
+def shard_name(number: int) -> str:
+    return f"shards/{number:05d}.safetensors"
