@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .data import load_dataset
     from .evaluation import zero_shot
+    from .extraction import Run, extract
     from .models import load_encoder
 
 try:
@@ -21,9 +22,9 @@ try:
 except PackageNotFoundError:
     __version__ = "0+unknown"
 
-__all__ = ["__version__", "load_dataset", "load_encoder", "zero_shot"]
+__all__ = ["Run", "__version__", "extract", "load_dataset", "load_encoder", "zero_shot"]
 
-_HOME = {"load_encoder": ".models", "load_dataset": ".data", "zero_shot": ".evaluation"}
+_HOME = {"load_encoder": ".models", "load_dataset": ".data", "zero_shot": ".evaluation", "extract": ".extraction", "Run": ".extraction"}
 
 
 def __getattr__(name: str) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -36,9 +36,10 @@ Seed = Annotated[int, typer.Option("--seed")]
 Seconds = Annotated[float | None, typer.Option("--seconds", help="Window length of encoders that let one choose (Whisper).")]
 Crop = Annotated[str | None, typer.Option("--crop", help="start, centre or windows (several windows, averaged); default: start.")]
 Pad = Annotated[str | None, typer.Option("--pad", help="repeatpad, repeat or pad; default: the checkpoint's own.")]
+Fast = Annotated[bool, typer.Option("--fast/--no-fast", help="Run HTS-AT's attention fused: the same numbers to rounding, in less time.")]
 
 
-def open_model(model: str, device: str, seconds: float | None = None, crop: str | None = None, pad: str | None = None) -> Encoder:
+def open_model(model: str, device: str, **choices: Any) -> Encoder:
     """Load an encoder quietly; say that it takes a moment when it does."""
     from transformers.utils import logging
 
@@ -48,9 +49,9 @@ def open_model(model: str, device: str, seconds: float | None = None, crop: str 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     if not errors.is_terminal:
-        return load_encoder(model, device, seconds=seconds, crop=crop, pad=pad)
+        return load_encoder(model, device, **choices)
     with errors.status(f"opening {model} …"):
-        return load_encoder(model, device, seconds=seconds, crop=crop, pad=pad)
+        return load_encoder(model, device, **choices)
 
 
 def open_dataset(dataset: str, root: Path | None, download: bool, limit: int | None) -> AudioDataset:

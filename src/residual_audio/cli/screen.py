@@ -36,11 +36,12 @@ def fail_clearly() -> Iterator[None]:
     from ..audio import AudioError
     from ..data import DataError
     from ..evaluation import EvaluationError
+    from ..extraction import ExtractionError, StoreError
     from ..models import EncoderError
 
     try:
         yield
-    except (AudioError, DataError, EncoderError, EvaluationError) as error:
+    except (AudioError, DataError, EncoderError, EvaluationError, ExtractionError, StoreError) as error:
         errors.print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:

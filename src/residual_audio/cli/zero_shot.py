@@ -69,7 +69,7 @@ def zero_shot(
     from .output import provenance, write_run
     from .screen import console, errors, progress
 
-    encoder = open_model(model, device, seconds, crop, pad)
+    encoder = open_model(model, device, seconds=seconds, crop=crop, pad=pad)
     data = open_dataset(dataset, data_root, download, limit)
     with progress(f"{encoder.name} on {data.name}", len(data)) as advance:
         result = evaluate(encoder, data, template, classifier, folds, batch_size, workers, seed, advance)

@@ -50,7 +50,7 @@ def centring(matrix: Float[Tensor, "out d"]) -> Float[Tensor, "out d"]:
     return matrix - matrix.mean(1, keepdim=True)
 
 
-def position_maps(merges: list[Merge], final: Norm) -> list[Float[Tensor, "position out d"]]:
+def position_maps(merges: list[Merge], final: Norm) -> list[Float[Tensor, "_ out _"]]:
     """P of every stage: the matrix from a token at each position of its group to the pooled output, scalars left out."""
     maps = [centring(torch.diag(final.weight))[None]]
     for merge in reversed(merges):
@@ -61,11 +61,11 @@ def position_maps(merges: list[Merge], final: Norm) -> list[Float[Tensor, "posit
 
 
 def token_weights(
-    scales: list[Float[Tensor, "clip token"]],
-    orders: list[Int[Tensor, " token"]],
+    scales: list[Float[Tensor, "clip _"]],
+    orders: list[Int[Tensor, " _"]],
     final_scale: Float[Tensor, "clip token"],
     pool: Float[Tensor, " token"],
-) -> list[Float[Tensor, "clip group position"]]:
+) -> list[Float[Tensor, "clip group _"]]:
     """ω of every stage. ``scales[s]`` is 1/σ of the merge that ends stage s, over the tokens of stage s + 1 in grid order;
     ``orders[s]`` lists the tokens of stage s by group (:func:`.layout.group_order`); ``pool`` weights the last tokens."""
     weights = [(final_scale * pool)[..., None]]
@@ -119,8 +119,8 @@ def written_everywhere(
 def constant_share(
     merges: list[Merge],
     final: Norm,
-    weights: list[Float[Tensor, "clip group position"]],
-    maps: list[Float[Tensor, "position out d"]],
+    weights: list[Float[Tensor, "clip group _"]],
+    maps: list[Float[Tensor, "_ out _"]],
     pool: Float[Tensor, " token"],
 ) -> Float[Tensor, "clip out"]:
     """What no unit wrote: the norms' biases, carried to the pooled output."""

@@ -80,11 +80,11 @@ class Capture:
         return [Merge(layer_norm(get(s.merge_norm)), get(s.merge_linear).weight.detach()) for s in parts]
 
     @cached_property
-    def maps(self) -> list[Float[Tensor, "position out d"]]:
+    def maps(self) -> list[Float[Tensor, "_ out _"]]:
         return position_maps(self.merges, self.final)
 
     @cached_property
-    def orders(self) -> list[Int[Tensor, " token"]]:
+    def orders(self) -> list[Int[Tensor, " _"]]:
         return [group_order(stage.grid, len(self.merges) - i) for i, stage in enumerate(self.encoder.stages)]
 
     @cached_property
@@ -97,7 +97,7 @@ class Capture:
         return weights
 
     @cached_property
-    def picks(self) -> dict[tuple[int, int], Int[Tensor, " token"]]:
+    def picks(self) -> dict[tuple[int, int], Int[Tensor, " _"]]:
         """For each block, from its attention's window layout to group layout."""
         return {
             (s.stage, s.block): to_groups(self.encoder.stages[s.stage].grid, s.window, s.shift, len(self.merges) - s.stage)
@@ -105,7 +105,7 @@ class Capture:
         }
 
     @cached_property
-    def head_maps(self) -> dict[tuple[int, int], Float[Tensor, "head pd out"]]:
+    def head_maps(self) -> dict[tuple[int, int], Float[Tensor, "_ _ out"]]:
         get = self.encoder.module.get_submodule
         return {(s.stage, s.block): head_maps(self.maps[s.stage], get(s.projection).weight.detach(), s.heads) for s in self.encoder.sites}
 

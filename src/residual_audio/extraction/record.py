@@ -77,7 +77,8 @@ def record(
         silent = sorted(watched - fired)
         if silent:
             raise RecordError(
-                f"{len(silent)} of {len(watched)} watched sites never fired, the first is {silent[0]}; did the encoder run inside the `with`?"
+                f"{len(silent)} of {len(watched)} watched sites never fired, the first is {silent[0]}; "
+                "did the encoder run inside the `with`?"
             )
     finally:
         for handle in handles:

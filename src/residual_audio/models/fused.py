@@ -30,8 +30,9 @@ class Prepared:
 def prepare(attention: ClapAudioSelfAttention, state: tuple) -> Prepared:
     parts = (attention.query, attention.key, attention.value)
     tokens = attention.window_size[0] * attention.window_size[1]
-    table = attention.relative_position_bias_table[attention.relative_position_index.view(-1)]
-    with torch.no_grad():
+    # Ordinary tensors even when first needed under inference mode: a later gradient must be able to pass through them.
+    with torch.inference_mode(False), torch.no_grad():
+        table = attention.relative_position_bias_table[attention.relative_position_index.view(-1)]
         return Prepared(
             state=state,
             weight=torch.cat([p.weight for p in parts]),

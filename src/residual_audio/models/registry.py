@@ -45,14 +45,19 @@ def load_encoder(
     seconds: float | None = None,
     crop: str | None = None,
     pad: str | None = None,
+    fast: bool = True,
 ) -> Encoder:
     """Open an encoder by name, hub repository, directory or ``.pth`` file.
 
     ``seconds`` chooses the window of an encoder whose window can be chosen (Whisper); ``crop`` (start, centre,
-    windows) and ``pad`` (repeatpad, repeat, pad) replace the checkpoint's own length policy.
+    windows) and ``pad`` (repeatpad, repeat, pad) replace the checkpoint's own length policy. ``fast`` runs HTS-AT's
+    attention fused: the same numbers to rounding, in less time; the others have a fused attention of their own.
     """
-    name = str(name_or_path)
-    encoder = _open(name, device, seconds)
+    from .fused import fuse_attention
+
+    encoder = _open(str(name_or_path), device, seconds)
+    if fast:
+        fuse_attention(encoder.module)
     changes = {k: v for k, v in (("crop", crop), ("pad", pad)) if v is not None}
     if changes:
         encoder.policy = changed_policy(encoder.policy, **changes)

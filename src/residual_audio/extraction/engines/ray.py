@@ -1,0 +1,272 @@
+"""The same shards, written by the actors of a Ray cluster or of this machine.
+
+Names travel, not sound: an actor is given a shard's number and the paths of its clips, opens the encoder itself,
+once, and writes the shard into the store with the very ``ShardWriter`` of the local engine. What comes back is one
+small row a shard. Which shards are still to do is read from the store, so a run may change engines half-way.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ...audio import Preprocessing, Waveform
+from ...data import Clip
+from ...data.synthetic import PREFIX
+from ...models import Encoder, load_encoder
+from ..shard import ExtractionError, Settings, ShardWriter
+from ..store import Store, shard_name
+from .local import Jobs
+
+# How far an actor's embedding may be from the driver's: kinds of hardware differ by rounding, other weights by far more.
+TOLERANCE = 5e-3
+# A machine that is lost is made up for; a shard that takes its actor down each time must not do so for ever.
+RETRIES = 3
+GOES_ON = "Finished shards stay; the same command goes on from there."
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an actor must know to write the shards that the driver would write."""
+
+    model: str
+    revision: str
+    policy: Preprocessing
+    dtype: torch.dtype
+    fast: bool
+    probe: Tensor
+    settings: Settings
+    store: Store
+    folder: str
+    device: str
+    threads: int
+    workers: int
+
+
+def absolute(address: str) -> str:
+    """A path as it reads from any working folder; an fsspec URL stays as it is."""
+    return address if "://" in address else os.path.abspath(address)
+
+
+def model_address(name: str) -> str:
+    """A known name or hub repository as it is, a path made absolute."""
+    path = Path(name).expanduser()
+    return str(path.absolute()) if path.exists() and name != "tiny" else name
+
+
+def probe(encoder: Encoder) -> Tensor:
+    """The embedding of a fixed noise: two encoders that do the same agree on it, whatever was done to them since they were opened."""
+    noise = np.random.default_rng(0).standard_normal(encoder.policy.sample_rate).astype(np.float32)
+    return encoder.embed_prepared([encoder.prepare(Waveform(0.1 * noise, encoder.policy.sample_rate))])[:1].to("cpu", torch.float32)
+
+
+def make_plan(encoder: Encoder, settings: Settings, store: Store, workers: int | None, cpus: float, gpus: float) -> Plan:
+    threads = max(1, int(cpus))
+    return Plan(
+        model=model_address(encoder.name),
+        revision=encoder.revision,
+        policy=encoder.policy,
+        dtype=encoder.dtype,
+        # An attention that runs fused has a forward of its own; eager and fused agree to rounding, not to the bit.
+        fast=any("forward" in vars(part) for part in encoder.module.modules()),
+        probe=probe(encoder),
+        settings=settings,
+        store=Store(absolute(store.address)),
+        folder=os.getcwd(),
+        device="cuda" if gpus else "cpu",
+        threads=threads,
+        workers=workers or threads,
+    )
+
+
+def check_store(plan: Plan) -> None:
+    """The run must be visible here, and have been begun with the versions that are installed here."""
+    if not plan.store.exists("run.json"):
+        raise ExtractionError(
+            f"{plan.store.address} has no run.json as seen from this machine; --out must be on a file system that every machine shares, "
+            "or an fsspec URL such as s3://bucket/run"
+        )
+    begun = plan.store.read_json("run.json")["versions"]
+    here = {p: platform.python_version() if p == "python" else version(p) for p in begun}
+    other = [f"{p} {here[p]} instead of {begun[p]}" for p in begun if here[p] != begun[p]]
+    if other:
+        raise ExtractionError(f"this machine has {', '.join(other)}; a run does not mix versions, install the same on every machine")
+
+
+def open_encoder(plan: Plan) -> Encoder:
+    """The driver's encoder, opened here, and checked to be the same."""
+    encoder = load_encoder(plan.model, plan.device, seconds=plan.policy.seconds, fast=plan.fast)
+    encoder.policy = plan.policy
+    encoder.module.to(plan.dtype)
+    if encoder.revision != plan.revision:
+        raise ExtractionError(
+            f"{plan.model} is revision {encoder.revision} on this machine and {plan.revision} where the run was started; "
+            "put the same checkpoint on both"
+        )
+    if not torch.allclose(probe(encoder), plan.probe, rtol=0, atol=TOLERANCE):
+        raise ExtractionError(
+            f"{plan.model} as it lies on disk does not do what the encoder in memory does: it was changed after it was opened. "
+            "Save what you changed (fold it into a checkpoint) and extract from that, or use the local engine."
+        )
+    return encoder
+
+
+class ShardActor:
+    """Writes shards on one worker. Errors come back as rows, so that they reach the user as they were raised."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    @cached_property
+    def writer(self) -> ShardWriter:
+        """Made at the first shard: were it made with the actor, Ray would answer a bad checkpoint by making the actor again."""
+        torch.set_num_threads(self.plan.threads)
+        check_store(self.plan)
+        return ShardWriter(open_encoder(self.plan), self.plan.settings, self.plan.store, self.plan.workers)
+
+    def __call__(self, batch: pa.Table) -> dict[str, list[Any]]:
+        (job,) = batch.to_pylist()
+        row = {"number": job["number"], "clips": len(job["clips"]), "node": platform.node(), "error": "", "trace": ""}
+        try:
+            if job["relative"]:
+                os.chdir(self.plan.folder)
+            self.writer.write(job["number"], [Clip(**clip) for clip in job["clips"]])
+        except Exception as error:
+            row |= {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+        return {key: [value] for key, value in row.items()}
+
+
+def as_item(number: int, clips: tuple[Clip, ...]) -> dict[str, Any]:
+    """A job as plain values: what a shard needs of its clips, and whether some lie relative to the driver's working folder."""
+    relative = any(not clip.path.startswith(PREFIX) and not Path(clip.path).is_absolute() for clip in clips)
+    return {"number": number, "relative": relative, "clips": [{"id": c.id, "path": c.path, "label": c.label} for c in clips]}
+
+
+def import_ray() -> Any:
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise ExtractionError(f'engine ray is not installed ({error}); pip install "residual-audio[ray]"') from error
+    return ray
+
+
+@contextmanager
+def cluster(ray: Any, address: str | None) -> Iterator[bool]:
+    """A Ray to work on, and whether it is our own: the one this process has, the one at ``address``, or one started here.
+
+    What was opened is closed again; a Ray that this process had already is left as it was.
+    """
+    if ray.is_initialized():
+        yield False
+        return
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    mine = address == "local"
+    options = {"include_dashboard": False} if mine else {}
+    try:
+        ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **options)
+    except (ConnectionError, RuntimeError, ValueError, ImportError) as error:
+        raise ExtractionError(f"no Ray at {address!r}: {error}") from error
+    try:
+        yield mine
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def quiet(ray: Any) -> Iterator[None]:
+    """No progress bars and no reports of Ray's own; both are as before afterwards."""
+    context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
+    names = [n for n in ("enable_progress_bars", "print_on_execution_start") if hasattr(context, n)]
+    before, level = {n: getattr(context, n) for n in names}, logger.level
+    logger.setLevel(logging.CRITICAL)
+    for name in names:
+        setattr(context, name, False)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        for name, value in before.items():
+            setattr(context, name, value)
+
+
+def room(ray: Any, cpus: float, gpus: float) -> int:
+    """How many actors the cluster has room for as it is now."""
+    total = ray.cluster_resources()
+    places = [int(total.get(kind, 0) // need) for kind, need in (("CPU", cpus), ("GPU", gpus)) if need]
+    return min(places) if places else 1
+
+
+def run(
+    encoder: Encoder,
+    settings: Settings,
+    store: Store,
+    jobs: Jobs,
+    workers: int | None = None,
+    advance: Callable[[int], object] | None = None,
+    address: str | None = None,
+    actors: int | None = None,
+    cpus_per_actor: float = 1,
+    gpus_per_actor: float = 0,
+) -> None:
+    """Write the shards of ``jobs``, each in one of ``actors`` actors (default: as many as there is room for).
+
+    An actor uses ``cpus_per_actor`` threads; on CPU the arrays are those of a local run with as many threads, to the bit.
+    """
+    if not jobs:
+        return
+    ray = import_ray()
+    ShardWriter(encoder, settings, store)  # settings that make no sense are refused before anything is started
+    plan = make_plan(encoder, settings, store, workers, cpus_per_actor, gpus_per_actor)
+    with cluster(ray, address) as mine, quiet(ray):
+        places = room(ray, cpus_per_actor, gpus_per_actor)
+        if mine and not places:
+            raise ExtractionError(
+                f"an actor of {cpus_per_actor} CPUs and {gpus_per_actor} GPUs does not fit on this machine ({os.cpu_count()} CPUs, "
+                f"{int(ray.cluster_resources().get('GPU', 0))} GPUs); ask for less, or pass the address of a cluster"
+            )
+        items = ray.data.from_items([as_item(number, tuple(clips)) for number, clips in jobs], override_num_blocks=len(jobs))
+        shards = items.map_batches(
+            ShardActor,
+            fn_constructor_args=(plan,),
+            batch_size=1,
+            batch_format="pyarrow",
+            concurrency=min(actors or max(1, places), len(jobs)),
+            num_cpus=cpus_per_actor,
+            num_gpus=gpus_per_actor,
+            max_task_retries=RETRIES,
+        )
+        try:
+            for row in shards.iter_rows():
+                settle(row, store)
+                if advance is not None:
+                    advance(row["clips"])
+        except ray.exceptions.RayError as error:
+            raise ExtractionError(f"Ray lost its workers ({type(error).__name__}: {str(error).splitlines()[0]}). {GOES_ON}") from error
+
+
+def settle(row: dict[str, Any], store: Store) -> None:
+    """Make sure that the shard a row tells of is in the store; an error in an actor is raised here."""
+    if row["error"]:
+        failure = ExtractionError(f"shard {row['number']} failed on {row['node']}: {row['error']}\n{GOES_ON}")
+        failure.add_note(row["trace"])
+        raise failure
+    if not store.exists(shard_name(row["number"])):
+        raise ExtractionError(
+            f"{row['node']} wrote shard {row['number']}, but it is not in {store.address} as seen from here; "
+            "--out must be on a file system that every machine shares, or an fsspec URL such as s3://bucket/run"
+        )
