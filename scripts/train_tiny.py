@@ -176,6 +176,36 @@ def save(model: ClapModel, folder: Path) -> None:
     ).save_pretrained(folder)  # fmt: skip
 
 
+def write_card(folder: Path) -> None:
+    """README.md of the checkpoint, with the figures of its training log."""
+    log = json.loads((folder / "training.json").read_text())
+    columns = ("zero_shot_source", "zero_shot_timbre", "zero_shot_voice")
+    cells = [[str(e["epoch"]), f"{e['loss']:.2f}", *(f"{100 * e[c]:.1f}" for c in columns)] for e in log["epochs"]]
+    rows = "\n".join(f"| {' | '.join(row)} |" for row in cells)
+    source, timbre, voice = (len(TASKS[task]) for task in ("source", "timbre", "voice"))
+    heads = sum(d * h for d, h in zip(DEPTHS, HEADS, strict=True))
+    card = f"""# tiny
+
+A small CLAP with the topology of the real HTS-AT: depths {DEPTHS}, heads {HEADS}, {heads} heads in all, {D_HEAD} channels each,
+on a 32 × 32 grid of tokens with windows of 4 × 4; {log["parameters"]:,} parameters with a RoBERTa-like text side. A standard
+transformers checkpoint (`ClapModel.from_pretrained`), weights in half precision, loaded as float32. 4 s of 16 kHz audio, 64 mels.
+
+Trained from nothing on {log["clips"]:,} synthesised clips of {source} classes with captions, by
+
+    python scripts/train_tiny.py --out src/residual_audio/models/tiny
+
+in {log["epochs"][-1]["minutes"]:.0f} minutes on 2 cores of a busy machine. Zero-shot accuracy in percent on takes never trained on,
+20 a class (more where a class has great variety): the {source} source classes, and the two tasks it was not trained on ({timbre} timbres, {voice} voices):
+
+| epoch | loss | source | timbre | voice |
+|---|---|---|---|---|
+{rows}
+
+It knows synthetic sounds only. Use it to try things out and to test; it is no model of real recordings.
+"""
+    (folder / "README.md").write_text(card)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="directory of the checkpoint")
@@ -244,6 +274,7 @@ def main() -> None:
         print(row, flush=True)
         save(model, args.out)
         (args.out / "training.json").write_text(json.dumps(log, indent=1) + "\n")
+        write_card(args.out)
 
 
 if __name__ == "__main__":

@@ -120,12 +120,15 @@ import sys
 from residual_audio.data import load_dataset
 from residual_audio.extraction import extract
 from residual_audio.models import load_encoder
-extract(load_encoder("tiny"), load_dataset("synthetic-voice", per_class=10), sys.argv[1], sys.argv[2].split(","), batch_size=4, advance=lambda n: print(n, flush=True))
+data = load_dataset("synthetic-voice", per_class=10)
+wanted = sys.argv[2].split(",")
+extract(load_encoder("tiny"), data, sys.argv[1], wanted, batch_size=4, advance=lambda n: print(n, flush=True))
 """
 
 
 def start(out, granularity=EVERYTHING):
-    return subprocess.Popen([sys.executable, "-c", COMMAND, str(out), ",".join(granularity)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", COMMAND, str(out), ",".join(granularity)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_killed_five_times_at_random_and_finished(run, tmp_path):
@@ -228,7 +231,8 @@ def test_windows_are_averaged(tmp_path):
     soundfile.write(tmp_path / "clips" / "x" / "long.wav", 0.1 * np.random.default_rng(0).standard_normal(16000 * 12), 16000)
     data = load_dataset(f"folder:{tmp_path / 'clips'}")
     run = extract(encoder, data, tmp_path / "r", ("head", "moments"))
-    windows = Capture(encoder, ("head",)).run(encoder.prepare(data.clips[0].audio).features, torch.zeros(3, dtype=torch.bool)).arrays["head"]
+    features = encoder.prepare(data.clips[0].audio).features
+    windows = Capture(encoder, ("head",)).run(features, torch.zeros(3, dtype=torch.bool)).arrays["head"]
     assert torch.allclose(run.heads[0], windows.mean(0), atol=1e-5)
     with pytest.raises(ExtractionError, match="one window a clip"):
         extract(encoder, data, tmp_path / "other", ("direct",))
@@ -284,7 +288,8 @@ def test_the_command(tmp_path):
     for i in range(3):
         soundfile.write(root / f"{i}.wav", 0.1 * np.random.default_rng(i).standard_normal(8000), 16000)
     (root / "bad.wav").write_text("no")
-    command = [os.path.join(os.path.dirname(sys.executable), "residual-audio"), "extract", "tiny", f"folder:{root.parent}", "--out", str(tmp_path / "r")]
+    program = os.path.join(os.path.dirname(sys.executable), "residual-audio")
+    command = [program, "extract", "tiny", f"folder:{root.parent}", "--out", str(tmp_path / "r")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "3 clips" in done.stdout

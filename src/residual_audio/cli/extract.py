@@ -6,22 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .options import (
-    BatchSize,
-    Crop,
-    DataRoot,
-    DatasetArgument,
-    Device,
-    Download,
-    Fast,
-    Limit,
-    ModelArgument,
-    Pad,
-    Seconds,
-    Workers,
-    open_dataset,
-    open_model,
-)
+from . import options as given
 
 
 def register(app: typer.Typer) -> None:
@@ -29,24 +14,24 @@ def register(app: typer.Typer) -> None:
 
 
 def extract(
-    model: ModelArgument,
-    dataset: DatasetArgument,
+    model: given.ModelArgument,
+    dataset: given.DatasetArgument,
     out: Annotated[str, typer.Option("--out", help="Directory of the run (or an fsspec URL); the same command goes on where it stopped.")],
     granularity: Annotated[
         str, typer.Option(help="What to record, comma-separated: head, mlp, block, stage, embedding, moments, direct, tokens.")
     ] = "head,moments",
     heads: Annotated[str, typer.Option(help="Heads whose token maps to keep (with `tokens`), such as S2B1H7,S3B0H1.")] = "",
-    data_root: DataRoot = None,
-    download: Download = False,
-    limit: Limit = None,
-    batch_size: BatchSize = 16,
-    workers: Workers = None,
+    data_root: given.DataRoot = None,
+    download: given.Download = False,
+    limit: given.Limit = None,
+    batch_size: given.BatchSize = 16,
+    workers: given.Workers = None,
     dtype: Annotated[str, typer.Option(help="How arrays are stored: float32, float16 or float64.")] = "float32",
-    device: Device = "cpu",
-    seconds: Seconds = None,
-    crop: Crop = None,
-    pad: Pad = None,
-    fast: Fast = True,
+    device: given.Device = "cpu",
+    seconds: given.Seconds = None,
+    crop: given.Crop = None,
+    pad: given.Pad = None,
+    fast: given.Fast = True,
     engine: Annotated[str, typer.Option(help="local, or ray: one actor a core or GPU, on this machine or a cluster.")] = "local",
     ray_address: Annotated[str | None, typer.Option(help="Address of a running Ray cluster; default: start one here.")] = None,
     actors: Annotated[int | None, typer.Option(min=1, help="Ray actors; default: as many as fit.")] = None,
@@ -69,8 +54,8 @@ def extract(
     from ..extraction.shard import token_units
     from .screen import console, errors, progress
 
-    encoder = open_model(model, device, seconds=seconds, crop=crop, pad=pad, fast=fast)
-    data = open_dataset(dataset, data_root, download, limit)
+    encoder = given.open_model(model, device, seconds=seconds, crop=crop, pad=pad, fast=fast)
+    data = given.open_dataset(dataset, data_root, download, limit)
     wanted = tuple(g.strip() for g in granularity.split(",") if g.strip())
     options = {}
     if engine == "ray":

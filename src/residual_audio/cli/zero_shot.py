@@ -6,23 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import (
-    BatchSize,
-    Crop,
-    DataRoot,
-    DatasetArgument,
-    Device,
-    Download,
-    Limit,
-    ModelArgument,
-    Out,
-    Pad,
-    Seconds,
-    Seed,
-    Workers,
-    open_dataset,
-    open_model,
-)
+from . import options as given
 
 if TYPE_CHECKING:
     from ..evaluation import ZeroShotResult
@@ -33,10 +17,10 @@ def register(app: typer.Typer) -> None:
 
 
 def zero_shot(
-    model: ModelArgument,
-    dataset: DatasetArgument,
-    data_root: DataRoot = None,
-    download: Download = False,
+    model: given.ModelArgument,
+    dataset: given.DatasetArgument,
+    data_root: given.DataRoot = None,
+    download: given.Download = False,
     template: Annotated[
         str, typer.Option(help="A set of prompts (sound-of, laion, msclap, plain, instrument, ensemble) or your own text with {}.")
     ] = "sound-of",
@@ -44,15 +28,15 @@ def zero_shot(
         str, typer.Option(help="prompts, centroid (mean of the other folds' clips), or auto: prompts where there is a text side.")
     ] = "auto",
     folds: Annotated[str, typer.Option(help="official (the dataset's own, else stratified) or stratified.")] = "official",
-    limit: Limit = None,
-    out: Out = None,
-    batch_size: BatchSize = 16,
-    workers: Workers = None,
-    device: Device = "cpu",
-    seed: Seed = 0,
-    seconds: Seconds = None,
-    crop: Crop = None,
-    pad: Pad = None,
+    limit: given.Limit = None,
+    out: given.Out = None,
+    batch_size: given.BatchSize = 16,
+    workers: given.Workers = None,
+    device: given.Device = "cpu",
+    seed: given.Seed = 0,
+    seconds: given.Seconds = None,
+    crop: given.Crop = None,
+    pad: given.Pad = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 if any clip could not be read.")] = False,
 ) -> None:
     """Classify a dataset with the model as it is, with 95 % bootstrap intervals.
@@ -69,8 +53,8 @@ def zero_shot(
     from .output import provenance, write_run
     from .screen import console, errors, progress
 
-    encoder = open_model(model, device, seconds=seconds, crop=crop, pad=pad)
-    data = open_dataset(dataset, data_root, download, limit)
+    encoder = given.open_model(model, device, seconds=seconds, crop=crop, pad=pad)
+    data = given.open_dataset(dataset, data_root, download, limit)
     with progress(f"{encoder.name} on {data.name}", len(data)) as advance:
         result = evaluate(encoder, data, template, classifier, folds, batch_size, workers, seed, advance)
     show(result, encoder.name, template)

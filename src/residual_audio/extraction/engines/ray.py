@@ -7,17 +7,22 @@ small row a shard. Which shards are still to do is read from the store, so a run
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import platform
+import signal
+import socket
+import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -27,16 +32,18 @@ from torch import Tensor
 from ...audio import Preprocessing, Waveform
 from ...data import Clip
 from ...data.synthetic import PREFIX
-from ...models import Encoder, load_encoder
+from ...models import Encoder, EncoderError, load_encoder
 from ..shard import ExtractionError, Settings, ShardWriter
 from ..store import Store, shard_name
 from .local import Jobs
 
 # How far an actor's embedding may be from the driver's: kinds of hardware differ by rounding, other weights by far more.
-TOLERANCE = 5e-3
-# A machine that is lost is made up for; a shard that takes its actor down each time must not do so for ever.
-RETRIES = 3
+TOLERANCE = 2e-3
+# Ray gives a shard whose worker was lost to another one, without end; one that kills its worker each time is given up.
+ATTEMPTS = 3
+CONNECT_SECONDS, EXIT_SECONDS = 10, 10
 GOES_ON = "Finished shards stay; the same command goes on from there."
+SHARED = "must be on a file system that every machine shares, at the same place"
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,7 @@ class Plan:
     settings: Settings
     store: Store
     folder: str
+    witness: str | None
     device: str
     threads: int
     workers: int
@@ -71,10 +79,16 @@ def model_address(name: str) -> str:
 def probe(encoder: Encoder) -> Tensor:
     """The embedding of a fixed noise: two encoders that do the same agree on it, whatever was done to them since they were opened."""
     noise = np.random.default_rng(0).standard_normal(encoder.policy.sample_rate).astype(np.float32)
-    return encoder.embed_prepared([encoder.prepare(Waveform(0.1 * noise, encoder.policy.sample_rate))])[:1].to("cpu", torch.float32)
+    return encoder.embed_prepared([encoder.prepare(Waveform(0.1 * noise, encoder.policy.sample_rate))])[0].to("cpu", torch.float32)
 
 
-def make_plan(encoder: Encoder, settings: Settings, store: Store, workers: int | None, cpus: float, gpus: float) -> Plan:
+def sound_file(jobs: Jobs) -> str | None:
+    """A file of the dataset that is there, by its absolute path."""
+    paths = (clip.path for _, clips in jobs for clip in clips if not clip.path.startswith(PREFIX))
+    return next((os.path.abspath(path) for path in paths if os.path.isfile(path)), None)
+
+
+def make_plan(encoder: Encoder, settings: Settings, store: Store, jobs: Jobs, workers: int | None, cpus: float, gpus: float) -> Plan:
     threads = max(1, int(cpus))
     return Plan(
         model=model_address(encoder.name),
@@ -87,19 +101,20 @@ def make_plan(encoder: Encoder, settings: Settings, store: Store, workers: int |
         settings=settings,
         store=Store(absolute(store.address)),
         folder=os.getcwd(),
+        witness=sound_file(jobs),
         device="cuda" if gpus else "cpu",
         threads=threads,
         workers=workers or threads,
     )
 
 
-def check_store(plan: Plan) -> None:
-    """The run must be visible here, and have been begun with the versions that are installed here."""
+def check_place(plan: Plan) -> None:
+    """The run and the sounds must be visible here, and what is installed must be what the run was begun with."""
     if not plan.store.exists("run.json"):
-        raise ExtractionError(
-            f"{plan.store.address} has no run.json as seen from this machine; --out must be on a file system that every machine shares, "
-            "or an fsspec URL such as s3://bucket/run"
-        )
+        raise ExtractionError(f"{plan.store.address} has no run.json as seen from here; --out {SHARED}, or an fsspec URL")
+    if plan.witness and not os.path.isfile(plan.witness):
+        # Otherwise every clip would be recorded as a missing file, and the run would be complete and empty.
+        raise ExtractionError(f"{plan.witness} is not there as seen from here; the sounds {SHARED}")
     begun = plan.store.read_json("run.json")["versions"]
     here = {p: platform.python_version() if p == "python" else version(p) for p in begun}
     other = [f"{p} {here[p]} instead of {begun[p]}" for p in begun if here[p] != begun[p]]
@@ -117,7 +132,7 @@ def open_encoder(plan: Plan) -> Encoder:
             f"{plan.model} is revision {encoder.revision} on this machine and {plan.revision} where the run was started; "
             "put the same checkpoint on both"
         )
-    if not torch.allclose(probe(encoder), plan.probe, rtol=0, atol=TOLERANCE):
+    if (probe(encoder) - plan.probe).norm() > TOLERANCE:
         raise ExtractionError(
             f"{plan.model} as it lies on disk does not do what the encoder in memory does: it was changed after it was opened. "
             "Save what you changed (fold it into a checkpoint) and extract from that, or use the local engine."
@@ -125,35 +140,57 @@ def open_encoder(plan: Plan) -> Encoder:
     return encoder
 
 
+def attempts_actor(ray: Any) -> Any:
+    """Counts how often each shard was begun, in a process of its own that outlives the workers."""
+
+    # A class of this function travels by value, so that its process need not load torch and the package.
+    class Attempts:
+        def __init__(self) -> None:
+            self.begun: dict[int, int] = {}
+
+        def begin(self, number: int) -> int:
+            self.begun[number] = self.begun.get(number, 0) + 1
+            return self.begun[number]
+
+    return ray.remote(num_cpus=0)(Attempts).remote()
+
+
 class ShardActor:
     """Writes shards on one worker. Errors come back as rows, so that they reach the user as they were raised."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, attempts: Any) -> None:
+        self.plan, self.attempts = plan, attempts
+        # Now and then a Ray worker locks itself up in its own exit handlers and stays for ever; the alarm then ends it.
+        atexit.register(signal.alarm, EXIT_SECONDS)
 
     @cached_property
     def writer(self) -> ShardWriter:
         """Made at the first shard: were it made with the actor, Ray would answer a bad checkpoint by making the actor again."""
         torch.set_num_threads(self.plan.threads)
-        check_store(self.plan)
+        check_place(self.plan)
+        # A relative path then means here what it means to the driver, and an error names it alike.
+        if os.path.isdir(self.plan.folder):
+            os.chdir(self.plan.folder)
         return ShardWriter(open_encoder(self.plan), self.plan.settings, self.plan.store, self.plan.workers)
 
     def __call__(self, batch: pa.Table) -> dict[str, list[Any]]:
         (job,) = batch.to_pylist()
         row = {"number": job["number"], "clips": len(job["clips"]), "node": platform.node(), "error": "", "trace": ""}
         try:
-            if job["relative"]:
-                os.chdir(self.plan.folder)
+            if import_ray().get(self.attempts.begin.remote(job["number"])) > ATTEMPTS:
+                raise ExtractionError(
+                    f"its worker died {ATTEMPTS} times while at it, perhaps for lack of memory; try a smaller --batch-size"
+                )
             self.writer.write(job["number"], [Clip(**clip) for clip in job["clips"]])
         except Exception as error:
-            row |= {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+            ours = isinstance(error, ExtractionError | EncoderError)
+            row |= {"error": str(error) if ours else f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
         return {key: [value] for key, value in row.items()}
 
 
-def as_item(number: int, clips: tuple[Clip, ...]) -> dict[str, Any]:
-    """A job as plain values: what a shard needs of its clips, and whether some lie relative to the driver's working folder."""
-    relative = any(not clip.path.startswith(PREFIX) and not Path(clip.path).is_absolute() for clip in clips)
-    return {"number": number, "relative": relative, "clips": [{"id": c.id, "path": c.path, "label": c.label} for c in clips]}
+def as_item(number: int, clips: Sequence[Clip]) -> dict[str, Any]:
+    """A job as plain values: a shard's number, and what it needs of its clips."""
+    return {"number": number, "clips": [{"id": c.id, "path": c.path, "label": c.label} for c in clips]}
 
 
 def import_ray() -> Any:
@@ -163,6 +200,42 @@ def import_ray() -> Any:
     except ImportError as error:
         raise ExtractionError(f'engine ray is not installed ({error}); pip install "residual-audio[ray]"') from error
     return ray
+
+
+@contextmanager
+def muted_backend() -> Iterator[None]:
+    """Let Ray's C++ side start without a word, and stay so: it writes past every Python logger to file descriptor 2.
+
+    How much it writes it reads from the environment when it starts, and even says that it did; errors come as exceptions.
+    """
+    name = "RAY_BACKEND_LOG_LEVEL"
+    chosen = name in os.environ
+    os.environ.setdefault(name, "fatal")
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+        if not chosen:
+            del os.environ[name]
+
+
+def connect(ray: Any, address: str, **options: Any) -> None:
+    """Start or join a Ray, or say why not; Ray itself waits more than ten minutes for a machine that does not answer."""
+    place = urlsplit(address if "://" in address else f"//{address}")
+    try:
+        if place.port:
+            socket.create_connection((place.hostname, place.port), CONNECT_SECONDS).close()
+        with muted_backend():
+            ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **options)
+    except (OSError, RuntimeError, ValueError, ImportError) as error:
+        token = "auth" in f"{error} {error.__cause__}".lower()
+        hint = "; it asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to the cluster's" if token else ""
+        raise ExtractionError(f"no Ray at {address!r}: {error}{hint}") from error
 
 
 @contextmanager
@@ -176,11 +249,7 @@ def cluster(ray: Any, address: str | None) -> Iterator[bool]:
         return
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     mine = address == "local"
-    options = {"include_dashboard": False} if mine else {}
-    try:
-        ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **options)
-    except (ConnectionError, RuntimeError, ValueError, ImportError) as error:
-        raise ExtractionError(f"no Ray at {address!r}: {error}") from error
+    connect(ray, address, **({"include_dashboard": False} if mine else {}))
     try:
         yield mine
     finally:
@@ -231,7 +300,7 @@ def run(
         return
     ray = import_ray()
     ShardWriter(encoder, settings, store)  # settings that make no sense are refused before anything is started
-    plan = make_plan(encoder, settings, store, workers, cpus_per_actor, gpus_per_actor)
+    plan = make_plan(encoder, settings, store, jobs, workers, cpus_per_actor, gpus_per_actor)
     with cluster(ray, address) as mine, quiet(ray):
         places = room(ray, cpus_per_actor, gpus_per_actor)
         if mine and not places:
@@ -239,34 +308,41 @@ def run(
                 f"an actor of {cpus_per_actor} CPUs and {gpus_per_actor} GPUs does not fit on this machine ({os.cpu_count()} CPUs, "
                 f"{int(ray.cluster_resources().get('GPU', 0))} GPUs); ask for less, or pass the address of a cluster"
             )
-        items = ray.data.from_items([as_item(number, tuple(clips)) for number, clips in jobs], override_num_blocks=len(jobs))
+        items = ray.data.from_items([as_item(number, clips) for number, clips in jobs], override_num_blocks=len(jobs))
         shards = items.map_batches(
             ShardActor,
-            fn_constructor_args=(plan,),
+            fn_constructor_args=(plan, attempts_actor(ray)),
             batch_size=1,
             batch_format="pyarrow",
-            concurrency=min(actors or max(1, places), len(jobs)),
+            compute=ray.data.ActorPoolStrategy(size=min(actors or max(1, places), len(jobs))),
             num_cpus=cpus_per_actor,
             num_gpus=gpus_per_actor,
-            max_task_retries=RETRIES,
         )
         try:
-            for row in shards.iter_rows():
-                settle(row, store)
+            for place, row in enumerate(shards.iter_rows()):
+                if row["error"]:
+                    raise failure(row)
+                if not place:
+                    check_written(store, [row["number"]])
                 if advance is not None:
                     advance(row["clips"])
         except ray.exceptions.RayError as error:
             raise ExtractionError(f"Ray lost its workers ({type(error).__name__}: {str(error).splitlines()[0]}). {GOES_ON}") from error
+    check_written(store, [number for number, _ in jobs])
 
 
-def settle(row: dict[str, Any], store: Store) -> None:
-    """Make sure that the shard a row tells of is in the store; an error in an actor is raised here."""
-    if row["error"]:
-        failure = ExtractionError(f"shard {row['number']} failed on {row['node']}: {row['error']}\n{GOES_ON}")
-        failure.add_note(row["trace"])
-        raise failure
-    if not store.exists(shard_name(row["number"])):
+def failure(row: dict[str, Any]) -> ExtractionError:
+    """An actor's error as the driver's, with the actor's traceback as a note."""
+    error = ExtractionError(f"shard {row['number']} failed on {row['node']}: {row['error']}\n{GOES_ON}")
+    error.add_note(row["trace"])
+    return error
+
+
+def check_written(store: Store, numbers: Sequence[int]) -> None:
+    """What actors say they wrote must be there as seen from here. Listed afresh: remote file systems remember old listings."""
+    there = set(store.names("shards"))
+    absent = [n for n in numbers if Path(shard_name(n)).name not in there]
+    if absent:
         raise ExtractionError(
-            f"{row['node']} wrote shard {row['number']}, but it is not in {store.address} as seen from here; "
-            "--out must be on a file system that every machine shares, or an fsspec URL such as s3://bucket/run"
+            f"shard {absent[0]} was written, but is not in {store.address} as seen from here; --out {SHARED}, or an fsspec URL"
         )

@@ -1,0 +1,48 @@
+"""What recording costs, on ready-made mels: against the same forward without it, and against transformers' bare forward."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import torch
+from common import alternate, full_size_checkpoint
+
+from residual_audio.extraction.capture import Capture
+from residual_audio.models import load_encoder
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batch-size", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=9)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = full_size_checkpoint(Path(folder))
+        eager, fused = load_encoder(checkpoint, fast=False), load_encoder(checkpoint)
+    mel, longer = torch.randn(args.batch_size, 1, 1001, 64) * 10 - 30, torch.zeros(args.batch_size, dtype=torch.bool)
+    plain = ("head", "moments", "embedding")
+    captures = {
+        "eager, head+moments+embedding": Capture(eager, plain),
+        "eager, and direct": Capture(eager, (*plain, "direct")),
+        "fused, head+moments+embedding": Capture(fused, plain),
+        "fused, and direct": Capture(fused, (*plain, "direct")),
+    }
+
+    def bare(encoder):
+        with torch.inference_mode():
+            encoder.encode(mel, longer)
+
+    runs = {"eager, bare": lambda: bare(eager), "fused, bare": lambda: bare(fused)}
+    runs |= {name: lambda c=c: c.run(mel, longer) for name, c in captures.items()}
+    best = alternate(runs, args.rounds)
+    print(f"full-size HTS-AT, random weights, batch {args.batch_size}, {torch.get_num_threads()} threads")
+    for name, seconds in best.items():
+        own = best[name.split(",")[0] + ", bare"]
+        times = f"{seconds / own:5.2f} × its bare forward   {seconds / best['eager, bare']:5.2f} × transformers'"
+        print(f"{name:32s} {1e3 * seconds / args.batch_size:7.1f} ms a clip   {times}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Ray writes the very shards that the local engine writes, finishes its runs, and says what went wrong."""
+
+import shutil
+import sys
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+import soundfile
+import torch
+
+ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "residual-audio[ray]"')
+
+from residual_audio.data import load_dataset, make_dataset  # noqa: E402
+from residual_audio.data.clip import Clip  # noqa: E402
+from residual_audio.extraction import ExtractionError, Run, Settings, Store, extract  # noqa: E402
+from residual_audio.extraction.engines import ray as engine  # noqa: E402
+from residual_audio.models import load_encoder  # noqa: E402
+
+EVERYTHING = ("head", "mlp", "block", "stage", "embedding", "moments", "direct")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A Ray of this process with 2 CPUs; the engine uses it and leaves it."""
+    with engine.muted_backend():
+        ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return load_encoder("tiny")
+
+
+@pytest.fixture(scope="module")
+def voices():
+    return load_dataset("synthetic-voice", per_class=5)
+
+
+@pytest.fixture
+def threads():
+    """Sets the number of torch's threads for one test."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def with_broken_files(dataset, folder):
+    """A few files among the synthetic sounds: one good, one that is no sound, one that is not there; paths are relative."""
+    soundfile.write(folder / "good.wav", 0.1 * torch.randn(16000).numpy(), 16000)
+    (folder / "text.wav").write_text("not a sound")
+    files = [Clip(name, f"{name}.wav", dataset.labels[0]) for name in ("good", "text", "absent")]
+    return make_dataset("mixed", [*dataset.clips[:3], *files, *dataset.clips[3:]])
+
+
+def same(a: Run, b: Run) -> None:
+    """Bit for bit: arrays, moments, and the fate of every clip."""
+    assert a.complete
+    assert b.complete
+    assert a.keys == b.keys
+    for key in a.keys:
+        assert torch.equal(a.array(key)[:], b.array(key)[:]), key
+    for name in ("moments.safetensors", *(f"shards/{n}" for n in a.store.names("shards"))):
+        mine, other = a.store.read_tensors(name), b.store.read_tensors(name)
+        assert mine.keys() == other.keys()
+        assert all(torch.equal(mine[key], other[key]) for key in mine), name
+    assert a.all_clips.equals(b.all_clips)
+
+
+def test_the_same_bits_and_the_same_broken_files(cluster, tiny, voices, tmp_path, threads, monkeypatch):
+    """Two actors of one thread against this process with one; the run's folder and the files are given by relative paths."""
+    monkeypatch.chdir(tmp_path)
+    threads(1)
+    mixed = with_broken_files(voices, tmp_path)
+    local = extract(tiny, mixed, "local", EVERYTHING, batch_size=4)
+    done = []
+    spread = extract(tiny, mixed, "spread", EVERYTHING, batch_size=4, engine="ray", actors=2, advance=done.append)
+    same(local, spread)
+    assert list(spread.all_clips.id[spread.all_clips.status == "error"]) == ["text", "absent"]
+    assert sum(done) == len(mixed)
+    assert ray.is_initialized()
+
+
+def test_ray_finishes_what_was_begun_here(cluster, tiny, voices, tmp_path, threads):
+    """One actor of two threads against this process with two; one shard is missing, and the others are not touched."""
+    threads(2)
+    local = extract(tiny, voices, tmp_path / "whole", batch_size=2)
+    shutil.copytree(tmp_path / "whole", tmp_path / "part")
+    shards = sorted((tmp_path / "part" / "shards").iterdir())
+    assert len(shards) == 3
+    shards[1].unlink()
+    stamps = [path.stat().st_mtime_ns for path in shards[::2]]
+    part = extract(tiny, voices, tmp_path / "part", batch_size=2, engine="ray", cpus_per_actor=2)
+    same(local, part)
+    assert [path.stat().st_mtime_ns for path in shards[::2]] == stamps
+
+
+def test_an_error_in_an_actor_reaches_the_user_and_finished_shards_stay(cluster, tiny, voices, tmp_path):
+    impossible = replace(voices.clips[-1], path="synthetic:voice/99/0")
+    broken = replace(voices, clips=(*voices.clips[:-1], impossible))
+    address = f"local://{tmp_path}/run"  # a URL that is no local folder to the store, and yet one that actors can reach
+    with pytest.raises(ExtractionError, match=r"shard 1 failed on .*is no synthetic sound.*\nFinished shards stay") as caught:
+        extract(tiny, broken, address, batch_size=4, engine="ray", actors=1)
+    assert "Traceback" in caught.value.__notes__[0]
+    assert Store(address).names("shards") == ["00000.safetensors"]
+
+
+def plan(encoder, store, jobs=()):
+    return engine.make_plan(encoder, Settings(), Store(str(store)), jobs, None, 1, 0)
+
+
+def test_an_actor_refuses_another_revision_and_a_changed_encoder(tmp_path):
+    encoder = load_encoder("tiny")
+    engine.open_encoder(plan(encoder, tmp_path))
+    with pytest.raises(ExtractionError, match=r"is revision sha256:.* on this machine and other where the run was started"):
+        engine.open_encoder(replace(plan(encoder, tmp_path), revision="other"))
+    with torch.no_grad():
+        encoder.module.get_submodule(encoder.sites[-1].projection).weight.mul_(1.5)
+    with pytest.raises(ExtractionError, match="changed after it was opened"):
+        engine.open_encoder(plan(encoder, tmp_path))
+
+
+def test_an_actor_opens_what_the_driver_has(tiny, tmp_path):
+    eager = load_encoder("tiny", crop="centre", fast=False)
+    eager.module.double()
+    opened = engine.open_encoder(plan(eager, tmp_path))
+    assert opened.policy == eager.policy
+    assert opened.dtype == torch.float64
+    assert not plan(eager, tmp_path).fast
+    assert plan(tiny, tmp_path).fast
+
+
+def test_an_actor_refuses_a_place_it_cannot_see(tiny, tmp_path):
+    with pytest.raises(ExtractionError, match=r"has no run\.json as seen from here"):
+        engine.check_place(plan(tiny, tmp_path))
+    Store(str(tmp_path)).write_json("run.json", {"versions": {"torch": "0.1"}})
+    with pytest.raises(ExtractionError, match=r"this machine has torch .* instead of 0\.1"):
+        engine.check_place(plan(tiny, tmp_path))
+    sound = tmp_path / "a.wav"
+    sound.write_bytes(b"")
+    seen = plan(tiny, tmp_path, [(0, [Clip("a", str(sound), "x")])])
+    sound.unlink()
+    with pytest.raises(ExtractionError, match=r"a\.wav is not there as seen from here"):
+        engine.check_place(seen)
+    with pytest.raises(ExtractionError, match="shard 3 was written, but is not in"):
+        engine.check_written(Store(str(tmp_path)), [3])
+
+
+def test_a_shard_that_kills_its_worker_is_given_up(cluster, tiny, tmp_path):
+    """Ray would begin it again without end; the count of attempts outlives the worker and ends that."""
+    actor = engine.ShardActor(plan(tiny, tmp_path), engine.attempts_actor(ray))
+    for _ in range(engine.ATTEMPTS):
+        assert ray.get(actor.attempts.begin.remote(7)) <= engine.ATTEMPTS
+    (row,) = pa.Table.from_pydict(actor(pa.Table.from_pylist([engine.as_item(7, [Clip("a", "a.wav", "x")])]))).to_pylist()
+    assert row["error"].startswith("its worker died 3 times")
+    assert str(engine.failure(row)).startswith("shard 7 failed on")
+
+
+def test_what_is_missing_is_said(tiny, tmp_path, monkeypatch):
+    with pytest.raises(ExtractionError, match=r"no Ray at '127\.0\.0\.1:9'"):
+        engine.connect(ray, "127.0.0.1:9")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ExtractionError, match=r'pip install "residual-audio\[ray\]"'):
+        engine.import_ray()
+
+
+def test_settings_that_make_no_sense_start_nothing(tmp_path, voices, monkeypatch):
+    monkeypatch.setattr(engine, "cluster", lambda *_: pytest.fail("a cluster was started"))
+    windows = load_encoder("tiny", crop="windows")
+    with pytest.raises(ExtractionError, match="one window a clip"):
+        extract(windows, voices, tmp_path / "run", ("direct",), engine="ray")
