@@ -195,7 +195,8 @@ Trained from nothing on {log["clips"]:,} synthesised clips of {source} classes w
     python scripts/train_tiny.py --out src/residual_audio/models/tiny
 
 in {log["epochs"][-1]["minutes"]:.0f} minutes on 2 cores of a busy machine. Zero-shot accuracy in percent on takes never trained on,
-20 a class (more where a class has great variety): the {source} source classes, and the two tasks it was not trained on ({timbre} timbres, {voice} voices):
+20 a class (more where a class has great variety): the {source} source classes, and the two tasks it was not trained on
+({timbre} timbres, {voice} voices):
 
 | epoch | loss | source | timbre | voice |
 |---|---|---|---|---|

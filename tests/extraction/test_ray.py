@@ -69,42 +69,45 @@ def same(a: Run, b: Run) -> None:
     assert a.all_clips.equals(b.all_clips)
 
 
-def test_the_same_bits_and_the_same_broken_files(cluster, tiny, voices, tmp_path, threads, monkeypatch):
+def test_ray_finishes_what_was_begun_here_with_the_same_bits(cluster, tiny, voices, tmp_path, threads, monkeypatch):
     """Two actors of one thread against this process with one; the run's folder and the files are given by relative paths."""
     monkeypatch.chdir(tmp_path)
     threads(1)
     mixed = with_broken_files(voices, tmp_path)
-    local = extract(tiny, mixed, "local", EVERYTHING, batch_size=4)
-    done = []
-    spread = extract(tiny, mixed, "spread", EVERYTHING, batch_size=4, engine="ray", actors=2, advance=done.append)
+    local = extract(tiny, mixed, "local", EVERYTHING, batch_size=2)
+    shutil.copytree("local", "spread")
+    first, kept, last = sorted((tmp_path / "spread" / "shards").iterdir())
+    first.unlink()
+    last.unlink()
+    (tmp_path / "spread" / "moments.safetensors").unlink()
+    (tmp_path / "spread" / "clips.parquet").unlink()
+    stamp, done = kept.stat().st_mtime_ns, []
+    spread = extract(tiny, mixed, "spread", EVERYTHING, batch_size=2, engine="ray", actors=2, advance=done.append)
     same(local, spread)
     assert list(spread.all_clips.id[spread.all_clips.status == "error"]) == ["text", "absent"]
-    assert sum(done) == len(mixed)
+    assert kept.stat().st_mtime_ns == stamp
+    assert done[0] == 16
+    assert sorted(done[1:]) == [11, 16]
     assert ray.is_initialized()
 
 
-def test_ray_finishes_what_was_begun_here(cluster, tiny, voices, tmp_path, threads):
-    """One actor of two threads against this process with two; one shard is missing, and the others are not touched."""
+def test_an_error_in_an_actor_reaches_the_user_and_finished_shards_stay(cluster, tiny, voices, tmp_path, threads):
+    """One actor of two threads against this process with two; both come as far as the third shard, from nothing, with the same bits."""
     threads(2)
-    local = extract(tiny, voices, tmp_path / "whole", batch_size=2)
-    shutil.copytree(tmp_path / "whole", tmp_path / "part")
-    shards = sorted((tmp_path / "part" / "shards").iterdir())
-    assert len(shards) == 3
-    shards[1].unlink()
-    stamps = [path.stat().st_mtime_ns for path in shards[::2]]
-    part = extract(tiny, voices, tmp_path / "part", batch_size=2, engine="ray", cpus_per_actor=2)
-    same(local, part)
-    assert [path.stat().st_mtime_ns for path in shards[::2]] == stamps
-
-
-def test_an_error_in_an_actor_reaches_the_user_and_finished_shards_stay(cluster, tiny, voices, tmp_path):
     impossible = replace(voices.clips[-1], path="synthetic:voice/99/0")
     broken = replace(voices, clips=(*voices.clips[:-1], impossible))
-    address = f"local://{tmp_path}/run"  # a URL that is no local folder to the store, and yet one that actors can reach
-    with pytest.raises(ExtractionError, match=r"shard 1 failed on .*is no synthetic sound.*\nFinished shards stay") as caught:
-        extract(tiny, broken, address, batch_size=4, engine="ray", actors=1)
+    address = f"local://{tmp_path}/spread"  # a URL that is no local folder to the store, and yet one that actors can reach
+    with pytest.raises(ExtractionError, match=r"shard 2 failed on .*is no synthetic sound.*\nFinished shards stay") as caught:
+        extract(tiny, broken, address, batch_size=2, engine="ray", cpus_per_actor=2)
     assert "Traceback" in caught.value.__notes__[0]
-    assert Store(address).names("shards") == ["00000.safetensors"]
+    with pytest.raises(ValueError, match="is no synthetic sound"):
+        extract(tiny, broken, tmp_path / "local", batch_size=2)
+    local, spread = Store(str(tmp_path / "local")), Store(address)
+    assert local.names("shards") == spread.names("shards") == ["00000.safetensors", "00001.safetensors"]
+    for name in local.names("shards"):
+        mine, other = local.read_tensors(f"shards/{name}"), spread.read_tensors(f"shards/{name}")
+        assert mine.keys() == other.keys()
+        assert all(torch.equal(mine[key], other[key]) for key in mine)
 
 
 def plan(encoder, store, jobs=()):

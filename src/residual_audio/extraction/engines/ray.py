@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, no_type_check
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -143,7 +143,9 @@ def open_encoder(plan: Plan) -> Encoder:
 def attempts_actor(ray: Any) -> Any:
     """Counts how often each shard was begun, in a process of its own that outlives the workers."""
 
-    # A class of this function travels by value, so that its process need not load torch and the package.
+    # A class of this function travels by value, so that its process need not load torch and the package. A type checker's
+    # wrapper could not travel.
+    @no_type_check
     class Attempts:
         def __init__(self) -> None:
             self.begun: dict[int, int] = {}
@@ -160,12 +162,12 @@ class ShardActor:
 
     def __init__(self, plan: Plan, attempts: Any) -> None:
         self.plan, self.attempts = plan, attempts
-        # Now and then a Ray worker locks itself up in its own exit handlers and stays for ever; the alarm then ends it.
-        atexit.register(signal.alarm, EXIT_SECONDS)
 
     @cached_property
     def writer(self) -> ShardWriter:
         """Made at the first shard: were it made with the actor, Ray would answer a bad checkpoint by making the actor again."""
+        # Now and then a Ray worker locks itself up in its own exit handlers and stays for ever; the alarm then ends it.
+        atexit.register(signal.alarm, EXIT_SECONDS)
         torch.set_num_threads(self.plan.threads)
         check_place(self.plan)
         # A relative path then means here what it means to the driver, and an error names it alike.
@@ -319,7 +321,9 @@ def run(
             num_gpus=gpus_per_actor,
         )
         try:
-            for place, row in enumerate(shards.iter_rows()):
+            # Without prefetching: a row would otherwise be held back until the next one is there.
+            batches = shards.iter_batches(batch_size=None, prefetch_batches=0, batch_format="pyarrow")
+            for place, row in enumerate(row for batch in batches for row in batch.to_pylist()):
                 if row["error"]:
                     raise failure(row)
                 if not place:

@@ -1,0 +1,122 @@
+"""Files to store on one machine, by the local engine and by Ray, and what that makes of 2 million clips.
+
+Prints the figures of docs/scaling.md; with ``--page docs/scaling.md`` it puts them there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from common import full_size_checkpoint, write_sounds
+
+from residual_audio.data import AudioDataset, load_dataset
+from residual_audio.extraction import Run, extract
+from residual_audio.models import Encoder, load_encoder
+
+PLAIN, DIRECT = ("head", "moments", "embedding"), ("head", "moments", "embedding", "direct")
+MILLIONS, SHARD_CLIPS, CORES = 2, 128, 64
+ACTORS, THREADS = 2, 2
+BLOCK = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """``rate`` in clips a second once everything runs; ``start`` in seconds before that; bytes on disk."""
+
+    rate: float
+    start: float
+    clip_bytes: int
+    shard_bytes: int
+
+
+def shard_paths(run: Run) -> list[Path]:
+    return sorted((run.store.local / "shards").iterdir(), key=lambda path: path.stat().st_mtime)
+
+
+def sizes(run: Run) -> tuple[int, int]:
+    """Bytes a clip takes in the arrays, and the rest of its shard: the moments and the header."""
+    names = [f"shards/{path.name}" for path in shard_paths(run)]
+    arrays = [sum(v.nbytes for k, v in run.store.read_tensors(name).items() if not k.startswith("moments.")) for name in names]
+    files = [path.stat().st_size for path in shard_paths(run)]
+    return round(sum(arrays) / len(run.clips)), round((sum(files) - sum(arrays)) / len(files))
+
+
+def measure(encoder: Encoder, data: AudioDataset, out: Path, granularity: tuple[str, ...], batch_size: int, **options: object) -> Measured:
+    """Extract, and take the rate from the times at which shards were complete: each worker's first shard is its warm-up."""
+    begun = time.time()
+    run = extract(encoder, data, out, granularity, batch_size=batch_size, **options)
+    ends = [path.stat().st_mtime for path in shard_paths(run)]
+    warm = ACTORS if "engine" in options else 1
+    clips = 8 * batch_size
+    rate = (len(ends) - warm) * clips / (ends[-1] - ends[warm - 1])
+    return Measured(rate, ends[warm - 1] - begun - warm * clips / rate, *sizes(run))
+
+
+def machine() -> str:
+    """As ``2 cores of an AMD EPYC, 24 GiB, CPU only``."""
+    info = Path("/proc/cpuinfo")
+    names = re.findall(r"model name\s*: (.+)", info.read_text()) if info.exists() else []
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{os.cpu_count()} cores of an {names[0] if names else platform.processor()}, {memory:.0f} GiB, CPU only"
+
+
+def figures(args: argparse.Namespace, results: dict[str, dict[str, Measured]]) -> Iterator[str]:
+    """The tables, as Markdown."""
+    yield f"Measured on {machine()}, by `python benchmarks/scaling.py --clips {args.clips} --batch-size {args.batch_size}`:\n"
+    engines = f"local, {THREADS} threads | Ray, {ACTORS} actors × 1 thread | Ray ÷ local"
+    yield f"| 5 s WAV files to store | {engines} | bytes a clip | bytes a shard, besides |"
+    yield "|---|---|---|---|---|---|"
+    for name, by in results.items():
+        one, many = by["local"], by["ray"]
+        rates = f"{one.rate:.2f} clips/s | {many.rate:.2f} clips/s | {many.rate / one.rate:.2f}"
+        yield f"| {name} | {rates} | {one.clip_bytes:,} | {one.shard_bytes:,} |"
+    start = max(by["ray"].start for by in results.values())
+    yield f"\nRay needs {start:.0f} s before its first clip (actors start, import torch and open the checkpoint); it is not in the rates.\n"
+    yield f"So {MILLIONS} million clips, in shards of {SHARD_CLIPS}, at an assumed {args.price} $ a core-hour:\n"
+    yield f"| | core-hours | on {ACTORS} cores | on {CORES} cores | disk | money |"
+    yield "|---|---|---|---|---|---|"
+    count = MILLIONS * 1_000_000
+    for name, by in results.items():
+        hours = count / by["ray"].rate / 3600
+        disk = (count * by["local"].clip_bytes + count / SHARD_CLIPS * by["local"].shard_bytes) / 1e9
+        work = hours * ACTORS
+        yield f"| {name} | {work:,.0f} | {hours / 24:.1f} days | {work / CORES:.1f} hours | {disk:,.0f} GB | {work * args.price:,.2f} $ |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clips", type=int, default=320, help="a multiple of 16 × the batch size, so that both actors end together")
+    parser.add_argument("--batch-size", type=int, default=4)
+    parser.add_argument("--price", type=float, default=0.04, help="$ a core-hour; an assumption, put in yours")
+    parser.add_argument("--page", type=Path, help="write the figures into this page, between its markers")
+    args = parser.parse_args()
+    if args.clips % (8 * ACTORS * args.batch_size) or args.clips < 16 * ACTORS * args.batch_size:
+        parser.error(f"--clips must be a multiple of {8 * ACTORS * args.batch_size}, and at least twice that")
+    torch.set_num_threads(THREADS)
+    results: dict[str, dict[str, Measured]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_sounds(folder / "clips" / "noise", args.clips)
+        encoder, data = load_encoder(full_size_checkpoint(folder / "checkpoint")), load_dataset(f"folder:{folder / 'clips'}")
+        for granularity in (PLAIN, DIRECT):
+            title = "+".join(granularity)
+            local = measure(encoder, data, folder / f"{title}-local", granularity, args.batch_size)
+            spread = measure(encoder, data, folder / f"{title}-ray", granularity, args.batch_size, engine="ray", actors=ACTORS)
+            results[title] = {"local": local, "ray": spread}
+    text = "\n".join(figures(args, results)) + "\n"
+    print(text)
+    if args.page:
+        args.page.write_text(BLOCK.sub(lambda _: text, args.page.read_text()))
+
+
+if __name__ == "__main__":
+    main()
