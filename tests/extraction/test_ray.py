@@ -14,6 +14,7 @@ ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "resi
 from residual_audio.data import load_dataset, make_dataset  # noqa: E402
 from residual_audio.data.clip import Clip  # noqa: E402
 from residual_audio.extraction import ExtractionError, Run, Settings, Store, extract  # noqa: E402
+from residual_audio.extraction.engines import cluster as places  # noqa: E402
 from residual_audio.extraction.engines import ray as engine  # noqa: E402
 from residual_audio.models import load_encoder  # noqa: E402
 
@@ -23,8 +24,8 @@ EVERYTHING = ("head", "mlp", "block", "stage", "embedding", "moments", "direct")
 @pytest.fixture(scope="module")
 def cluster():
     """A Ray of this process with 2 CPUs; the engine uses it and leaves it."""
-    with engine.muted_backend():
-        ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    with places.muted_backend():
+        ray.init("local", num_cpus=2, log_to_driver=False, logging_level="error", **places.HERE)
     yield
     ray.shutdown()
 
@@ -163,10 +164,10 @@ def test_a_shard_that_kills_its_worker_is_given_up(cluster, tiny, tmp_path):
 
 def test_what_is_missing_is_said(tiny, tmp_path, monkeypatch):
     with pytest.raises(ExtractionError, match=r"no Ray at '127\.0\.0\.1:9'"):
-        engine.connect(ray, "127.0.0.1:9")
+        places.connect(ray, "127.0.0.1:9")
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ExtractionError, match=r'pip install "residual-audio\[ray\]"'):
-        engine.import_ray()
+        places.import_ray()
 
 
 def test_settings_that_make_no_sense_start_nothing(tmp_path, voices, monkeypatch):

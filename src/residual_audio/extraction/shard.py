@@ -23,7 +23,7 @@ NEVER_NARROWED = ("embedding.", "direct.ratio", "direct.scale", "direct.constant
 
 
 class ExtractionError(ValueError):
-    """Settings that make no sense; the message says which do."""
+    """An extraction that cannot begin or go on; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,9 @@ class Store:
         if self.local:
             return self.local / name
         files, root = self._files
-        cached = Path(tempfile.gettempdir()) / "residual-audio" / root.strip("/").replace("/", "_") / name
+        # The key changes when the file does, so that a run made anew is not read from an old copy.
+        key = f"{root.strip('/')}/{name}".replace("/", "_")
+        cached = Path(tempfile.gettempdir()) / "residual-audio" / str(files.ukey(f"{root}/{name}")) / key
         if not cached.exists():
             cached.parent.mkdir(parents=True, exist_ok=True)
             files.get_file(f"{root}/{name}", str(cached))

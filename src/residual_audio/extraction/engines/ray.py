@@ -8,21 +8,16 @@ small row a shard. Which shards are still to do is read from the store, so a run
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import platform
 import signal
-import socket
-import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, no_type_check
-from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -35,13 +30,14 @@ from ...data.synthetic import PREFIX
 from ...models import Encoder, EncoderError, load_encoder
 from ..shard import ExtractionError, Settings, ShardWriter
 from ..store import Store, shard_name
+from .cluster import cluster, import_ray, quiet, room
 from .local import Jobs
 
 # How far an actor's embedding may be from the driver's: kinds of hardware differ by rounding, other weights by far more.
 TOLERANCE = 2e-3
 # Ray gives a shard whose worker was lost to another one, without end; one that kills its worker each time is given up.
 ATTEMPTS = 3
-CONNECT_SECONDS, EXIT_SECONDS = 10, 10
+EXIT_SECONDS = 10
 GOES_ON = "Finished shards stay; the same command goes on from there."
 SHARED = "must be on a file system that every machine shares, at the same place"
 
@@ -193,93 +189,6 @@ class ShardActor:
 def as_item(number: int, clips: Sequence[Clip]) -> dict[str, Any]:
     """A job as plain values: a shard's number, and what it needs of its clips."""
     return {"number": number, "clips": [{"id": c.id, "path": c.path, "label": c.label} for c in clips]}
-
-
-def import_ray() -> Any:
-    try:
-        import ray
-        import ray.data
-    except ImportError as error:
-        raise ExtractionError(f'engine ray is not installed ({error}); pip install "residual-audio[ray]"') from error
-    return ray
-
-
-@contextmanager
-def muted_backend() -> Iterator[None]:
-    """Let Ray's C++ side start without a word, and stay so: it writes past every Python logger to file descriptor 2.
-
-    How much it writes it reads from the environment when it starts, and even says that it did; errors come as exceptions.
-    """
-    name = "RAY_BACKEND_LOG_LEVEL"
-    chosen = name in os.environ
-    os.environ.setdefault(name, "fatal")
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
-        if not chosen:
-            del os.environ[name]
-
-
-def connect(ray: Any, address: str, **options: Any) -> None:
-    """Start or join a Ray, or say why not; Ray itself waits more than ten minutes for a machine that does not answer."""
-    place = urlsplit(address if "://" in address else f"//{address}")
-    try:
-        if place.port:
-            socket.create_connection((place.hostname, place.port), CONNECT_SECONDS).close()
-        with muted_backend():
-            ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **options)
-    except (OSError, RuntimeError, ValueError, ImportError) as error:
-        token = "auth" in f"{error} {error.__cause__}".lower()
-        hint = "; it asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to the cluster's" if token else ""
-        raise ExtractionError(f"no Ray at {address!r}: {error}{hint}") from error
-
-
-@contextmanager
-def cluster(ray: Any, address: str | None) -> Iterator[bool]:
-    """A Ray to work on, and whether it is our own: the one this process has, the one at ``address``, or one started here.
-
-    What was opened is closed again; a Ray that this process had already is left as it was.
-    """
-    if ray.is_initialized():
-        yield False
-        return
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
-    mine = address == "local"
-    connect(ray, address, **({"include_dashboard": False} if mine else {}))
-    try:
-        yield mine
-    finally:
-        ray.shutdown()
-
-
-@contextmanager
-def quiet(ray: Any) -> Iterator[None]:
-    """No progress bars and no reports of Ray's own; both are as before afterwards."""
-    context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
-    names = [n for n in ("enable_progress_bars", "print_on_execution_start") if hasattr(context, n)]
-    before, level = {n: getattr(context, n) for n in names}, logger.level
-    logger.setLevel(logging.CRITICAL)
-    for name in names:
-        setattr(context, name, False)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-        for name, value in before.items():
-            setattr(context, name, value)
-
-
-def room(ray: Any, cpus: float, gpus: float) -> int:
-    """How many actors the cluster has room for as it is now."""
-    total = ray.cluster_resources()
-    places = [int(total.get(kind, 0) // need) for kind, need in (("CPU", cpus), ("GPU", gpus)) if need]
-    return min(places) if places else 1
 
 
 def run(
