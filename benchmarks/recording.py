@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from common import alternate, full_size_checkpoint
 
 from residual_audio.extraction.capture import Capture
-from residual_audio.models import load_encoder
+from residual_audio.models import Encoder, load_encoder
+
+
+def products_alone(encoder: Encoder, mel: torch.Tensor, longer: torch.Tensor) -> Callable[[], object]:
+    """Only the linear layers of one forward, on inputs of their shapes: what no way of attending can save."""
+    seen: list[tuple[torch.nn.Linear, torch.Tensor]] = []
+    layers = [m for m in encoder.module.audio_model.modules() if isinstance(m, torch.nn.Linear)]
+    handles = [m.register_forward_pre_hook(lambda m, a: seen.append((m, torch.randn_like(a[0])))) for m in layers]
+    with torch.inference_mode():
+        encoder.encode(mel, longer)
+    for handle in handles:
+        handle.remove()
+
+    def run() -> None:
+        with torch.inference_mode():
+            for layer, x in seen:
+                layer(x)
+
+    return run
 
 
 def main() -> None:
@@ -36,6 +55,7 @@ def main() -> None:
 
     runs = {"eager, bare": lambda: bare(eager), "fused, bare": lambda: bare(fused)}
     runs |= {name: lambda c=c: c.run(mel, longer) for name, c in captures.items()}
+    runs["eager, matrix products alone"] = products_alone(eager, mel, longer)
     best = alternate(runs, args.rounds)
     print(f"full-size HTS-AT, random weights, batch {args.batch_size}, {torch.get_num_threads()} threads")
     for name, seconds in best.items():

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "residual_audio"
-FOUNDATION = {"units", "audio"}
 ALLOWED = {
     "units": set(),
     "audio": set(),
@@ -19,7 +18,7 @@ ALLOWED = {
     "extraction": {"units", "audio", "data", "decomposition", "spectra", "models"},
     "analysis": {"units", "spectra", "decomposition"},
     "adaptation": {"models", "spectra", "units"},
-    "evaluation": {"models", "data", "audio"},
+    "evaluation": {"models", "data"},
     "report": {"units"},
     "cli": None,
 }

@@ -11,10 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..audio import AudioError
 from ..data import AudioDataset, stratified_folds
 from ..data.prompts import templates
-from ..models import Encoder
+from ..models import AudioError, Encoder
 from .classifiers import centroid_directions, prompt_directions
 from .metrics import Outcome, confusion, outcome, per_class_mean, top_k
 from .significance import Interval, macro_interval, mean_interval
