@@ -116,6 +116,19 @@ def test_folds_are_kept_or_made():
         with_folds(data, "random")
 
 
+def test_a_fold_may_be_numbered_zero(tiny):
+    """TinySOL's official folds are 0 to 4; a clip without a fold (−1) belongs to none."""
+    data = load_dataset("synthetic-voice", per_class=3)
+    numbers = [0, 1, -1] * 8
+    data = replace(data, clips=tuple(replace(c, fold=f) for c, f in zip(data.clips, numbers, strict=True)), folds="official")
+    result = zero_shot(tiny, data)
+    table = result.per_fold()
+    assert table.fold.tolist() == [0, 1]
+    assert table.clips.tolist() == [8, 8]
+    for fold, accuracy in zip(table.fold, table.accuracy, strict=True):
+        assert accuracy == result.outcome.correct[np.array(numbers) == fold].mean()
+
+
 def test_real_whisper_on_real_recordings(shared):
     """The encoder of Whisper tiny.en on ten classes of ESC-50: far above chance, official folds, no text side."""
     weights, recordings = shared / "models" / "whisper-tiny.en-encoder", shared / "data" / "esc50"

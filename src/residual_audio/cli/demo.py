@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(limit: Limit = None, out: Out = None) -> None:
-    """Run the whole road on the embedded model and synthesised sounds: no download, a minute or so.
+    """Classify synthesised sounds with the embedded model: no download, a minute or so.
 
     ```
     residual-audio demo
@@ -24,7 +24,7 @@ def demo(limit: Limit = None, out: Out = None) -> None:
     from rich.table import Column, Table
 
     from ..evaluation import zero_shot
-    from .output import provenance, write_run
+    from .output import write_zero_shot
     from .screen import console, progress
 
     encoder = open_model("tiny", "cpu")
@@ -49,15 +49,7 @@ def demo(limit: Limit = None, out: Out = None) -> None:
             summary[0].percent(), f"{100 * summary[1].value:.1f}",
         )  # fmt: skip
         if out is not None:
-            record = provenance(encoder, data, {"limit": limit, "template": "sound-of"})
-            record["result"] = {key: interval._asdict() for key, interval in result.summary().items()}
-            write_run(
-                out / name,
-                record,
-                data,
-                result.errors,
-                {"classes": result.per_class(), "confusion": result.confusion(), "folds": result.per_fold()},
-            )
+            write_zero_shot(out / name, encoder, data, result, {"limit": limit, "template": "sound-of", "seed": result.seed})
     console.print(table)
     if out is not None:
         console.print(f"tables and records: {out}")

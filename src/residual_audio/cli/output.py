@@ -17,6 +17,7 @@ import pandas as pd
 
 from .. import __version__
 from ..data import AudioDataset
+from ..evaluation import ZeroShotResult
 from ..models import Encoder
 from ..report.tables import write_table
 
@@ -39,6 +40,15 @@ def provenance(encoder: Encoder, dataset: AudioDataset, settings: dict[str, Any]
         },
         "versions": {"residual-audio": __version__, "python": platform.python_version(), **{p: version(p) for p in packages}},
     }
+
+
+def write_zero_shot(folder: Path, encoder: Encoder, dataset: AudioDataset, result: ZeroShotResult, settings: dict[str, Any]) -> None:
+    """A zero-shot evaluation with all of its tables."""
+    record = provenance(encoder, dataset, settings)
+    record["result"] = {name: interval._asdict() for name, interval in result.summary().items()}
+    record["clips"] = {"used": len(result.dataset), "errors": len(result.errors)}
+    tables = {"classes": result.per_class(), "confusion": result.confusion(), "folds": result.per_fold()}
+    write_run(folder, record, dataset, result.errors, tables)
 
 
 def write_run(folder: Path, record: dict[str, Any], dataset: AudioDataset, errors: dict[str, str], tables: dict[str, pd.DataFrame]) -> None:

@@ -50,7 +50,7 @@ def zero_shot(
     ```
     """
     from ..evaluation import zero_shot as evaluate
-    from .output import provenance, write_run
+    from .output import write_zero_shot
     from .screen import console, errors, progress
 
     encoder = given.open_model(model, device, seconds=seconds, crop=crop, pad=pad)
@@ -72,12 +72,7 @@ def zero_shot(
             "batch_size": batch_size,
             "seed": seed,
         }
-        record = provenance(encoder, data, settings)
-        record["result"] = {name: interval._asdict() for name, interval in result.summary().items()}
-        record["clips"] = {"used": len(result.dataset), "errors": len(result.errors)}
-        write_run(
-            out, record, data, result.errors, {"classes": result.per_class(), "confusion": result.confusion(), "folds": result.per_fold()}
-        )
+        write_zero_shot(out, encoder, data, result, settings)
         console.print(f"written to {out}")
     if strict and result.errors:
         raise typer.Exit(1)

@@ -74,16 +74,15 @@ class ZeroShotResult:
 
     def per_fold(self) -> pd.DataFrame:
         """Accuracy within each fold; empty when the dataset has no folds."""
-        folds = np.array([c.fold for c in self.dataset.clips])
-        numbers = np.unique(folds[folds > 0])
-        position = np.searchsorted(numbers, folds)
-        accuracy = per_class_mean(self.outcome.correct, position, len(numbers)) if len(numbers) else np.zeros(0)
+        folds, correct = np.array([c.fold for c in self.dataset.clips]), self.outcome.correct
+        numbers, position = np.unique(folds[folds >= 0], return_inverse=True)
+        accuracy = per_class_mean(correct[folds >= 0], position, len(numbers)) if len(numbers) else np.zeros(0)
         return pd.DataFrame({"fold": numbers, "clips": [int((folds == f).sum()) for f in numbers], "accuracy": accuracy})
 
 
 def with_folds(dataset: AudioDataset, folds: str, seed: int = 0) -> AudioDataset:
     """``official``: the dataset's own, else stratified; ``stratified``: five random ones (clips of one recording may be split)."""
-    if folds == "official" and dataset.folds != "none" and any(c.fold > 0 for c in dataset.clips):
+    if folds == "official" and dataset.folds != "none" and any(c.fold >= 0 for c in dataset.clips):
         return dataset
     if folds not in ("official", "stratified"):
         raise EvaluationError(f"unknown folds {folds!r}; one of official, stratified")
