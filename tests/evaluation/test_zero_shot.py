@@ -116,6 +116,16 @@ def test_folds_are_kept_or_made():
         with_folds(data, "random")
 
 
+def test_made_folds_keep_a_speaker_together():
+    data = load_dataset("synthetic-voice", per_class=40)
+    clips = tuple(replace(c, fold=-1, tags=(f"speaker:{i // 4}",)) for i, c in enumerate(data.clips))
+    made = with_folds(replace(data, clips=clips, folds="official-split"), "official")
+    assert len({c.fold for c in made.clips}) == 5
+    assert all(len({c.fold for c in made.clips if c.tags == (f"speaker:{i}",)}) == 1 for i in range(80))
+    loose = with_folds(replace(data, clips=clips, folds="official-split"), "stratified")
+    assert any(len({c.fold for c in loose.clips if c.tags == (f"speaker:{i}",)}) > 1 for i in range(80))
+
+
 def test_a_fold_may_be_numbered_zero(tiny):
     """TinySOL's official folds are 0 to 4; a clip without a fold (−1) belongs to none."""
     data = load_dataset("synthetic-voice", per_class=3)

@@ -27,7 +27,12 @@ def zero_shot(
     classifier: Annotated[
         str, typer.Option(help="prompts, centroid (mean of the other folds' clips), or auto: prompts where there is a text side.")
     ] = "auto",
-    folds: Annotated[str, typer.Option(help="official (the dataset's own, else stratified) or stratified.")] = "official",
+    folds: Annotated[
+        str,
+        typer.Option(
+            help="official (the dataset's own; else stratified, keeping speakers and recordings together) or stratified (random)."
+        ),
+    ] = "official",
     limit: given.Limit = None,
     out: given.Out = None,
     batch_size: given.BatchSize = 16,

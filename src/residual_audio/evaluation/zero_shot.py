@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..data import AudioDataset, stratified_folds
+from ..data import AudioDataset, grouped_folds, stratified_folds
 from ..data.prompts import templates
 from ..models import AudioError, Encoder
 from .classifiers import centroid_directions, prompt_directions
@@ -81,12 +81,15 @@ class ZeroShotResult:
 
 
 def with_folds(dataset: AudioDataset, folds: str, seed: int = 0) -> AudioDataset:
-    """``official``: the dataset's own, else stratified; ``stratified``: five random ones (clips of one recording may be split)."""
+    """``official``: the dataset's own; where it has none, five stratified ones that keep a speaker or recording together.
+    ``stratified``: five random ones, as in older reports (clips of one recording may be split)."""
     if folds == "official" and dataset.folds != "none" and any(c.fold >= 0 for c in dataset.clips):
         return dataset
     if folds not in ("official", "stratified"):
         raise EvaluationError(f"unknown folds {folds!r}; one of official, stratified")
-    numbers = stratified_folds([c.label for c in dataset.clips], seed=seed)
+    labels = [c.label for c in dataset.clips]
+    groups = [next((t for t in c.tags if t.startswith(("speaker:", "recording:"))), c.id) for c in dataset.clips]
+    numbers = stratified_folds(labels, seed=seed) if folds == "stratified" else grouped_folds(labels, groups, seed=seed)
     clips = tuple(replace(c, fold=f) for c, f in zip(dataset.clips, numbers, strict=True))
     return replace(dataset, clips=clips, folds="stratified")
 
