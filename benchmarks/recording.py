@@ -36,10 +36,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batch-size", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--compile", action="store_true", help="also time torch.compile's forward (about 80 s to compile)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = full_size_checkpoint(Path(folder))
-        eager, fused = load_encoder(checkpoint, fast=False), load_encoder(checkpoint)
+        eager, fused, compiled = load_encoder(checkpoint, fast=False), load_encoder(checkpoint), load_encoder(checkpoint, fast=False)
     mel, longer = torch.randn(args.batch_size, 1, 1001, 64) * 10 - 30, torch.zeros(args.batch_size, dtype=torch.bool)
     plain = ("head", "moments", "embedding")
     captures = {
@@ -55,6 +56,9 @@ def main() -> None:
 
     runs = {"eager, bare": lambda: bare(eager), "fused, bare": lambda: bare(fused)}
     runs |= {name: lambda c=c: c.run(mel, longer) for name, c in captures.items()}
+    if args.compile:
+        compiled.module.audio_model.forward = torch.compile(compiled.module.audio_model.forward)
+        runs["compiled, bare"] = lambda: bare(compiled)
     runs["eager, matrix products alone"] = products_alone(eager, mel, longer)
     best = alternate(runs, args.rounds)
     print(f"full-size HTS-AT, random weights, batch {args.batch_size}, {torch.get_num_threads()} threads")
