@@ -1,0 +1,1 @@
+"""From stored arrays to measures: dimension, statistics, specialisation, discriminability, ablation. Never a model."""

@@ -1,0 +1,1 @@
+"""Publication figures, one a file, drawn from result tables."""
