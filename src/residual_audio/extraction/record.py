@@ -27,6 +27,7 @@ def record(
     encoder: Encoder,
     *,
     heads: Reach | None = None,
+    write: Reach | None = None,
     mlp: Reach | None = None,
     entry: Reach | None = None,
     inputs: dict[str, Look] | None = None,
@@ -35,16 +36,17 @@ def record(
     """Watch an encoder's blocks (all, or ``sites``) while it runs.
 
     - ``heads(site, z)`` sees the concatenated head outputs ``[window, token, head · d_head]`` before the projection;
-    - ``mlp(site, m)`` sees what the MLP writes, ``entry(site, x)`` the stream that enters the block;
-    - what ``heads``, ``mlp`` or ``entry`` returns, unless None, takes the place of what it saw;
+    - ``write(site, a)`` sees what the attention writes, after it; ``mlp(site, m)`` what the MLP writes;
+    - ``entry(site, x)`` sees the stream that enters the block;
+    - what any of these returns, unless None, takes the place of what it saw;
     - ``inputs[name](x)`` sees the input of any other sub-module.
     """
-    fired: set[str] = set()
+    fired: set[tuple[str, str]] = set()
     handles: list[RemovableHandle] = []
 
     def before(name: str, act: Callable[[Tensor], Tensor | None]) -> None:
         def hook(module: nn.Module, args: tuple) -> tuple | None:
-            fired.add(name)
+            fired.add((name, "before"))
             changed = act(args[0])
             return None if changed is None else (changed, *args[1:])
 
@@ -52,7 +54,7 @@ def record(
 
     def after(name: str, act: Callable[[Tensor], Tensor | None]) -> None:
         def hook(module: nn.Module, args: tuple, output: Tensor) -> Tensor | None:
-            fired.add(name)
+            fired.add((name, "after"))
             return act(output)
 
         handles.append(encoder.module.get_submodule(name).register_forward_hook(hook))
@@ -63,21 +65,27 @@ def record(
 
         before(name, seen)
 
-    watched: set[str] = set()
+    watched: set[tuple[str, str]] = set()
     try:
         for site in encoder.sites if sites is None else sites:
-            for reach, name, attach in ((heads, site.projection, before), (mlp, site.mlp, after), (entry, site.entry, before)):
+            reaches = (
+                (heads, site.projection, before),
+                (write, site.projection, after),
+                (mlp, site.mlp, after),
+                (entry, site.entry, before),
+            )
+            for reach, name, attach in reaches:
                 if reach is not None:
                     attach(name, lambda x, reach=reach, site=site: reach(site, x))
-                    watched.add(name)
+                    watched.add((name, attach.__name__))
         for name, look in (inputs or {}).items():
             watch(name, look)
-            watched.add(name)
+            watched.add((name, "before"))
         yield
         silent = sorted(watched - fired)
         if silent:
             raise RecordError(
-                f"{len(silent)} of {len(watched)} watched sites never fired, the first is {silent[0]}; "
+                f"{len(silent)} of {len(watched)} watched sites never fired, the first is {silent[0][0]}; "
                 "did the encoder run inside the `with`?"
             )
     finally:

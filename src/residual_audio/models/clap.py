@@ -12,8 +12,8 @@ from torch import Tensor
 from transformers import AutoTokenizer, ClapFeatureExtractor, ClapModel, PreTrainedTokenizerBase
 
 from ..audio import MelSpec, Preprocessing
-from .encoder import Encoder, ReadoutSite, file_digest, open_tokenizer
-from .htsat import htsat_sites, htsat_stages, htsat_units
+from .encoder import ReadoutSite, file_digest, open_tokenizer
+from .htsat import HtsatEncoder, htsat_sites, htsat_stages, htsat_units
 
 
 def clap_policy(extractor: ClapFeatureExtractor, fusion: bool) -> Preprocessing:
@@ -39,7 +39,7 @@ def clap_policy(extractor: ClapFeatureExtractor, fusion: bool) -> Preprocessing:
     )
 
 
-class ClapEncoder(Encoder):
+class ClapEncoder(HtsatEncoder):
     """``module`` is transformers' ClapModel, unchanged."""
 
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:

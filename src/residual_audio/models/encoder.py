@@ -30,6 +30,7 @@ class EncoderError(ValueError):
 class BlockSite:
     """Where one block's units write. Names are paths of sub-modules, as ``module.get_submodule`` takes them.
 
+    ``module``: the block itself; ``attention``: the part of it that returns the attention's write first;
     ``projection``: the linear layer whose *input* is the concatenation of the head outputs and whose output is
     the attention's write; ``mlp``: the module whose *output* is the MLP's write; ``entry``: the norm whose
     *input* is the stream that enters the block. ``window`` is the side of its attention windows (0: one window
@@ -39,6 +40,8 @@ class BlockSite:
     stage: int
     block: int
     heads: int
+    module: str
+    attention: str
     projection: str
     mlp: str
     entry: str
@@ -56,6 +59,11 @@ class StageSite:
     grid: tuple[int, int]
     merge_norm: str | None = None
     merge_linear: str | None = None
+
+    @property
+    def merge(self) -> str | None:
+        """The module that merges."""
+        return self.merge_norm.rpartition(".")[0] if self.merge_norm else None
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,31 @@ class Encoder(ABC):
     @abstractmethod
     def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
         """Model inputs → embeddings in the joint space, not normalised; differentiable."""
+
+    @abstractmethod
+    def run_block(self, site: BlockSite, stream: Float[Tensor, "clip token width"]) -> Float[Tensor, "clip token width"]:
+        """One block of the model, by calling it."""
+
+    def read(self, stream: Float[Tensor, "clip token width"]) -> Float[Tensor, "clip d"]:
+        """From the stream that leaves the last block to the embedding."""
+        normed = self.module.get_submodule(self.readout.norm)(stream)
+        pooled = (normed if self.readout.tokens is None else normed[:, list(self.readout.tokens)]).mean(1)
+        if self.readout.joint == "none":
+            return pooled
+        return self.module.get_submodule(self.readout.linear1.rpartition(".")[0])(pooled)
+
+    def resume(self, stream: Float[Tensor, "clip token width"], block: int, stop: int | None = None) -> Tensor:
+        """Go on from the stream that enters block number ``block``: to the embedding, or to the stream that enters block ``stop``.
+
+        Invariant: resuming from what entered a block gives what the whole forward gave, to rounding.
+        """
+        for i in range(block, len(self.sites) if stop is None else stop):
+            site = self.sites[i]
+            stream = self.run_block(site, stream)
+            stage = self.stages[site.stage]
+            if stage.merge and (i + 1 == len(self.sites) or self.sites[i + 1].stage != site.stage):
+                stream = self.module.get_submodule(stage.merge)(stream, stage.grid)
+        return self.read(stream) if stop is None else stream
 
     def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
         """Texts → embeddings in the joint space, not normalised."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from jaxtyping import Float
+from torch import Tensor
 from transformers.models.clap.modeling_clap import ClapAudioModel
 
 from ..units import UnitTable
-from .encoder import BlockSite, StageSite
+from .encoder import BlockSite, Encoder, StageSite
 
 
 def htsat_units(model: ClapAudioModel) -> UnitTable:
@@ -29,6 +31,8 @@ def htsat_sites(model: ClapAudioModel, prefix: str) -> tuple[BlockSite, ...]:
                     stage=s,
                     block=b,
                     heads=block.attention.self.num_attention_heads,
+                    module=path,
+                    attention=f"{path}.attention",
                     projection=f"{path}.attention.output.dense",
                     mlp=f"{path}.output",
                     entry=f"{path}.layernorm_before",
@@ -48,3 +52,10 @@ def htsat_stages(model: ClapAudioModel, prefix: str) -> tuple[StageSite, ...]:
         else StageSite(tuple(grid))
         for s, (stage, grid) in enumerate(zip(encoder.layers, encoder.input_resolutions, strict=True))
     )
+
+
+class HtsatEncoder(Encoder):
+    """What encoders around transformers' HTS-AT share: how a block is called."""
+
+    def run_block(self, site: BlockSite, stream: Float[Tensor, "clip token width"]) -> Float[Tensor, "clip token width"]:
+        return self.module.get_submodule(site.module)(stream, self.stages[site.stage].grid)[0]

@@ -27,7 +27,19 @@ def one_stage(blocks: int, heads: int, width: int) -> UnitTable:
     return UnitTable(heads=((heads,) * blocks,), d_head=(width // heads,), d_model=(width,))
 
 
-class WhisperEncoder(Encoder):
+def isotropic_site(block: int, heads: int, attention: str, projection: str, mlp: str, entry: str) -> BlockSite:
+    path = f"layers.{block}"
+    return BlockSite(0, block, heads, path, f"{path}.{attention}", f"{path}.{attention}.{projection}", f"{path}.{mlp}", f"{path}.{entry}")
+
+
+class IsotropicEncoder(Encoder):
+    """What encoders of one resolution share: how a block is called."""
+
+    def run_block(self, site: BlockSite, stream: Float[Tensor, "clip token width"]) -> Float[Tensor, "clip token width"]:
+        return self.module.get_submodule(site.module)(stream, None)
+
+
+class WhisperEncoder(IsotropicEncoder):
     """Whisper's encoder on windows of ``seconds``; the embedding is the mean of the last states.
 
     Whisper was trained on 30 s. A shorter window uses the first part of its position table, which costs a
@@ -57,8 +69,7 @@ class WhisperEncoder(Encoder):
         heads = module.config.encoder_attention_heads
         self.units = one_stage(len(module.layers), heads, self.dim)
         self.sites = tuple(
-            BlockSite(0, b, heads, f"layers.{b}.self_attn.out_proj", f"layers.{b}.fc2", f"layers.{b}.self_attn_layer_norm")
-            for b in range(len(module.layers))
+            isotropic_site(b, heads, "self_attn", "out_proj", "fc2", "self_attn_layer_norm") for b in range(len(module.layers))
         )
         self.stages = (StageSite((1, positions)),)
         self.readout = ReadoutSite("layer_norm")
@@ -74,7 +85,7 @@ def keep_positions(module: WhisperModel, positions: int) -> None:
     module.config.max_source_positions = module.max_source_positions = positions
 
 
-class AstEncoder(Encoder):
+class AstEncoder(IsotropicEncoder):
     """The Audio Spectrogram Transformer; the embedding is the mean of its two summary tokens."""
 
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
@@ -96,10 +107,7 @@ class AstEncoder(Encoder):
         self.dim, self.logit_scale = module.config.hidden_size, NEUTRAL_LOGIT_SCALE
         heads = module.config.num_attention_heads
         self.units = one_stage(len(module.layers), heads, self.dim)
-        self.sites = tuple(
-            BlockSite(0, b, heads, f"layers.{b}.attention.o_proj", f"layers.{b}.mlp", f"layers.{b}.layernorm_before")
-            for b in range(len(module.layers))
-        )
+        self.sites = tuple(isotropic_site(b, heads, "attention", "o_proj", "mlp", "layernorm_before") for b in range(len(module.layers)))
         self.stages = (StageSite((1, module.embeddings.position_embeddings.shape[1])),)
         self.readout = ReadoutSite("layernorm", tokens=(0, 1))
 

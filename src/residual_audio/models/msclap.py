@@ -17,8 +17,8 @@ from transformers import ClapAudioConfig, GPT2Config, GPT2Model, GPT2Tokenizer
 from transformers.models.clap.modeling_clap import ClapAudioModel
 
 from ..audio import MelSpec, Preprocessing
-from .encoder import Encoder, EncoderError, ReadoutSite, file_digest, open_tokenizer
-from .htsat import htsat_sites, htsat_stages, htsat_units
+from .encoder import EncoderError, ReadoutSite, file_digest, open_tokenizer
+from .htsat import HtsatEncoder, htsat_sites, htsat_stages, htsat_units
 
 State = dict[str, Tensor]
 AUDIO, TEXT = "audio_encoder.base.htsat.", "caption_encoder.base."
@@ -141,7 +141,7 @@ def read_state(path: Path) -> State:
     return state
 
 
-class MsClapEncoder(Encoder):
+class MsClapEncoder(HtsatEncoder):
     """Microsoft CLAP 2023. The GPT-2 tokenizer is looked for beside the checkpoint, then on the hub, at the first text."""
 
     def __init__(self, path: str | Path, name: str | None = None, device: str | torch.device = "cpu", revision: str | None = None) -> None:
