@@ -19,6 +19,8 @@ ALLOWED = {
     "analysis": {"units", "spectra", "decomposition"},
     "adaptation": {"models", "spectra", "units"},
     "evaluation": {"models", "data"},
+    # What puts rooms together: an ablation runs a model and evaluates it, a comparison adapts and evaluates.
+    "studies": {"units", "audio", "data", "decomposition", "spectra", "models", "extraction", "analysis", "adaptation", "evaluation"},
     "report": {"units"},
     "cli": None,
 }

@@ -12,19 +12,29 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .analysis import analyze
     from .data import load_dataset
     from .evaluation import zero_shot
     from .extraction import Run, extract
     from .models import load_encoder
+    from .studies import ablate
 
 try:
     __version__ = version("residual-audio")
 except PackageNotFoundError:
     __version__ = "0+unknown"
 
-__all__ = ["Run", "__version__", "extract", "load_dataset", "load_encoder", "zero_shot"]
+__all__ = ["Run", "__version__", "ablate", "analyze", "extract", "load_dataset", "load_encoder", "zero_shot"]
 
-_HOME = {"load_encoder": ".models", "load_dataset": ".data", "zero_shot": ".evaluation", "extract": ".extraction", "Run": ".extraction"}
+_HOME = {
+    "load_encoder": ".models",
+    "load_dataset": ".data",
+    "zero_shot": ".evaluation",
+    "extract": ".extraction",
+    "Run": ".extraction",
+    "analyze": ".analysis",
+    "ablate": ".studies",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -11,7 +11,8 @@ from sklearn.neighbors import NearestCentroid
 from residual_audio.data import load_dataset
 from residual_audio.data.prompts import TEMPLATES, fill, templates
 from residual_audio.evaluation import EvaluationError, centroid_directions, prompt_directions, zero_shot
-from residual_audio.evaluation.zero_shot import cross_centroid_scores, with_folds
+from residual_audio.evaluation.readout import centroid_readout
+from residual_audio.evaluation.zero_shot import with_folds
 from residual_audio.models import load_encoder
 
 
@@ -84,7 +85,7 @@ def test_no_clip_helps_to_classify_itself():
     """With labels that mean nothing, centroids of the other folds are at chance; centroids of all clips would not be."""
     data = with_folds(load_dataset("synthetic-voice", per_class=30), "stratified")
     x = torch.randn(len(data), 300)
-    accuracy = cross_centroid_scores(x, data).argmax(1).eq(torch.from_numpy(data.targets)).float().mean()
+    accuracy = centroid_readout(x, data).scores(x).argmax(1).eq(torch.from_numpy(data.targets)).float().mean()
     cheating = (torch.nn.functional.normalize(x, dim=-1) @ centroid_directions(x, torch.from_numpy(data.targets), 8).T).argmax(1)
     assert accuracy < 0.22
     assert cheating.eq(torch.from_numpy(data.targets)).float().mean() > 0.5

@@ -1,1 +1,6 @@
-"""From stored arrays to measures: dimension, statistics, specialisation, discriminability, ablation. Never a model."""
+"""From stored arrays to measures: dimension, statistics, specialisation, discriminability. Never a model."""
+
+from .battery import Analysis, analyze
+from .views import AnalysisError
+
+__all__ = ["Analysis", "AnalysisError", "analyze"]

@@ -33,6 +33,16 @@ Workers = Annotated[
 ]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, mps, …")]
 Seed = Annotated[int, typer.Option("--seed")]
+Template = Annotated[
+    str,
+    typer.Option("--template", help="A set of prompts (sound-of, laion, msclap, plain, instrument, ensemble) or your own text with {}."),
+]
+Folds = Annotated[
+    str,
+    typer.Option(
+        "--folds", help="official (the dataset's own; else stratified, keeping speakers and recordings together) or stratified (random)."
+    ),
+]
 Seconds = Annotated[float | None, typer.Option("--seconds", help="Window length of encoders that let one choose (Whisper).")]
 Crop = Annotated[str | None, typer.Option("--crop", help="start, centre or windows (several windows, averaged); default: start.")]
 Pad = Annotated[str | None, typer.Option("--pad", help="repeatpad, repeat or pad; default: the checkpoint's own.")]

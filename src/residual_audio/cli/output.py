@@ -24,10 +24,8 @@ from ..report.tables import write_table
 
 def provenance(encoder: Encoder, dataset: AudioDataset, settings: dict[str, Any]) -> dict[str, Any]:
     """Everything needed to run it again: command, settings, versions, model revision, preprocessing, data."""
-    packages = ("torch", "transformers", "numpy", "scipy", "soundfile", "soxr")
     return {
-        "command": shlex.join(["residual-audio", *sys.argv[1:]]),
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        **circumstances(),
         "settings": settings,
         "model": {"name": encoder.name, "revision": encoder.revision},
         "preprocessing": {**asdict(encoder.policy), "hash": encoder.policy.hash},
@@ -38,6 +36,15 @@ def provenance(encoder: Encoder, dataset: AudioDataset, settings: dict[str, Any]
             "folds": dataset.folds,
             "notes": dataset.notes,
         },
+    }
+
+
+def circumstances() -> dict[str, Any]:
+    """What was called, when, with which versions."""
+    packages = ("torch", "transformers", "numpy", "scipy", "soundfile", "soxr")
+    return {
+        "command": shlex.join(["residual-audio", *sys.argv[1:]]),
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"residual-audio": __version__, "python": platform.python_version(), **{p: version(p) for p in packages}},
     }
 
@@ -68,6 +75,12 @@ def write_run(folder: Path, record: dict[str, Any], dataset: AudioDataset, error
     pd.DataFrame(rows).to_parquet(folder / "clips.parquet", index=False)
     for name, table in tables.items():
         write_table(table, folder / "tables", name)
-    draft = folder / "run.json.tmp"
-    draft.write_text(json.dumps(record, indent=2, default=str) + "\n")
-    os.replace(draft, folder / "run.json")
+    write_record(folder / "run.json", record)
+
+
+def write_record(path: Path, record: dict[str, Any]) -> None:
+    """JSON with the circumstances, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.tmp")
+    draft.write_text(json.dumps({**circumstances(), **record}, indent=2, default=str) + "\n")
+    os.replace(draft, path)

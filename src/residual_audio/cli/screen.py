@@ -33,6 +33,7 @@ def progress(title: str, total: int) -> Iterator[Callable[[int], object]]:
 @contextmanager
 def fail_clearly() -> Iterator[None]:
     """Turn the errors that users can do something about into one line; anything else is a bug and keeps its trace."""
+    from ..analysis import AnalysisError
     from ..audio import AudioError
     from ..data import DataError
     from ..evaluation import EvaluationError
@@ -41,7 +42,7 @@ def fail_clearly() -> Iterator[None]:
 
     try:
         yield
-    except (AudioError, DataError, EncoderError, EvaluationError, ExtractionError, StoreError) as error:
+    except (AnalysisError, AudioError, DataError, EncoderError, EvaluationError, ExtractionError, StoreError) as error:
         errors.print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:

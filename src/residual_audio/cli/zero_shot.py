@@ -21,18 +21,11 @@ def zero_shot(
     dataset: given.DatasetArgument,
     data_root: given.DataRoot = None,
     download: given.Download = False,
-    template: Annotated[
-        str, typer.Option(help="A set of prompts (sound-of, laion, msclap, plain, instrument, ensemble) or your own text with {}.")
-    ] = "sound-of",
+    template: given.Template = "sound-of",
     classifier: Annotated[
         str, typer.Option(help="prompts, centroid (mean of the other folds' clips), or auto: prompts where there is a text side.")
     ] = "auto",
-    folds: Annotated[
-        str,
-        typer.Option(
-            help="official (the dataset's own; else stratified, keeping speakers and recordings together) or stratified (random)."
-        ),
-    ] = "official",
+    folds: given.Folds = "official",
     limit: given.Limit = None,
     out: given.Out = None,
     batch_size: given.BatchSize = 16,

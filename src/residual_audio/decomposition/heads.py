@@ -57,9 +57,7 @@ class Frame:
         return torch.linalg.matrix_rank(self.r).to(self.r.dtype)
 
 
-def contribution_frame(
-    out_weight: Float[Tensor, "d_model head_x_d_head"], out_bias: Float[Tensor, " d_model"] | None, heads: int
-) -> Frame:
+def contribution_frame(out_weight: Float[Tensor, "d_model head_x_d_head"], out_bias: Float[Tensor, " d_model"] | None, heads: int) -> Frame:
     """The frames of one block, in float64."""
     q, r = torch.linalg.qr(head_weights(out_weight.to(torch.float64), heads))
     bias = out_weight.new_zeros(out_weight.shape[0]) if out_bias is None else out_bias

@@ -34,6 +34,15 @@ def outcome(scores: np.ndarray, targets: np.ndarray) -> Outcome:
     return Outcome(targets, predicted, rank, scores.shape[1])
 
 
+def margins(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """``scores [..., clip, class]`` → the true class's score above the best other one's: positive where it wins."""
+    place = np.broadcast_to(targets[:, None], (*scores.shape[:-1], 1))
+    own = np.take_along_axis(scores, place, -1)[..., 0]
+    rivals = scores.copy()
+    np.put_along_axis(rivals, place, -np.inf, -1)
+    return own - rivals.max(-1)
+
+
 def top_k(result: Outcome, k: int) -> np.ndarray:
     """Per clip: is the true class among the best k?"""
     return result.rank < k

@@ -41,6 +41,15 @@ def mean_interval(values: np.ndarray, level: float = 0.95, seed: int = 0) -> Int
     return Interval(float(values.mean()), *_quantiles(samples, level))
 
 
+def mean_intervals(values: np.ndarray, level: float = 0.95, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The mean over clips of every column of ``values [clip, column]``, low and high; the same resamples for all columns."""
+    values = np.asarray(values, dtype=float)
+    samples = np.concatenate([w @ values for w in _weights(len(values), seed)]) / len(values)
+    tail = (1 - level) / 2
+    low, high = np.quantile(samples, [tail, 1 - tail], axis=0)
+    return values.mean(0), low, high
+
+
 def macro_interval(values: np.ndarray, targets: np.ndarray, classes: int, level: float = 0.95, seed: int = 0) -> Interval:
     """The mean over classes of the mean over their clips; a class that a resample misses does not count in it."""
     member = np.zeros((len(targets), classes))

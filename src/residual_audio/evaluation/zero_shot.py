@@ -14,13 +14,10 @@ from torch import Tensor
 from ..data import AudioDataset, grouped_folds, stratified_folds
 from ..data.prompts import templates
 from ..models import AudioError, Encoder
-from .classifiers import centroid_directions, prompt_directions
+from .classifiers import prompt_directions
 from .metrics import Outcome, confusion, outcome, per_class_mean, top_k
+from .readout import EvaluationError, centroid_readout
 from .significance import Interval, macro_interval, mean_interval
-
-
-class EvaluationError(ValueError):
-    """A question that this encoder and this dataset cannot answer."""
 
 
 @dataclass(frozen=True)
@@ -94,21 +91,6 @@ def with_folds(dataset: AudioDataset, folds: str, seed: int = 0) -> AudioDataset
     return replace(dataset, clips=clips, folds="stratified")
 
 
-def cross_centroid_scores(embeddings: Float[Tensor, "clip d"], dataset: AudioDataset) -> Float[Tensor, "clip class"]:
-    """Each clip against the centroids of the other folds, centred by their mean; no clip helps to classify itself."""
-    folds = torch.tensor([c.fold for c in dataset.clips])
-    targets = torch.from_numpy(dataset.targets)
-    scores = torch.zeros(len(embeddings), len(dataset.labels))
-    for fold in folds.unique():
-        train, test = folds != fold, folds == fold
-        if not train.any():
-            raise EvaluationError(f"{dataset.name}: centroids need at least two folds")
-        mean = embeddings[train].mean(0)
-        directions = centroid_directions(embeddings[train] - mean, targets[train], len(dataset.labels))
-        scores[test] = torch.nn.functional.normalize(embeddings[test] - mean, dim=-1) @ directions.T
-    return scores
-
-
 def zero_shot(
     encoder: Encoder,
     dataset: AudioDataset,
@@ -140,5 +122,5 @@ def zero_shot(
         raise EvaluationError(f"{dataset.name}: none of {len(dataset)} clips could be read; the first error: {first}")
     readable = with_folds(replace(dataset, clips=tuple(c for c in dataset.clips if c.id not in errors)), folds, seed)
     embeddings = torch.stack(vectors)
-    scores = cross_centroid_scores(embeddings.cpu(), readable) if directions is None else embeddings @ directions.T
+    scores = centroid_readout(embeddings.cpu(), readable).scores(embeddings.cpu()) if directions is None else embeddings @ directions.T
     return ZeroShotResult(readable, classifier, scores, errors, seed)

@@ -93,9 +93,7 @@ class ShardWriter:
         self.store.write_tensors(shard_name(number), tensors, {"clips": json.dumps(fates)})
 
     def _run(self, batch: list[Prepared], arrays: dict[str, list[Tensor]], moments: dict[str, list[Moments]]) -> None:
-        windows = [len(p.features) for p in batch]
-        features = torch.cat([p.features for p in batch]).to(self.encoder.device, self.encoder.dtype)
-        longer = torch.tensor([p.longer for p, w in zip(batch, windows, strict=True) for _ in range(w)], device=self.encoder.device)
+        features, longer, windows = as_batch(self.encoder, batch)
         result = self.capture.run(features, longer)
         narrow = DTYPES[self.settings.dtype]
         for key, value in result.arrays.items():
@@ -106,6 +104,14 @@ class ShardWriter:
                 moments["clips"].append(Moments.of(per_clip))
         if result.moments is not None:
             moments["tokens"].append(result.moments)
+
+
+def as_batch(encoder: Encoder, clips: Sequence[Prepared]) -> tuple[Tensor, Tensor, list[int]]:
+    """Model inputs of several clips, and how many windows each has."""
+    windows = [len(p.features) for p in clips]
+    features = torch.cat([p.features for p in clips]).to(encoder.device, encoder.dtype)
+    longer = torch.tensor([p.longer for p, w in zip(clips, windows, strict=True) for _ in range(w)], device=encoder.device)
+    return features, longer, windows
 
 
 def token_units(labels: str) -> tuple[str, ...]:

@@ -119,7 +119,9 @@ def estimate_dimensions(
 
     with threadpool_limits(1), ThreadPoolExecutor(threads or os.cpu_count()) as pool:
         nonlinear = pd.DataFrame(list(pool.map(one, units)))
-    table = pd.concat([nonlinear[["distinct", "duplicates", "k"]], linear.table, nonlinear.drop(columns=["distinct", "duplicates", "k"])], axis=1)
+    table = pd.concat(
+        [nonlinear[["distinct", "duplicates", "k"]], linear.table, nonlinear.drop(columns=["distinct", "duplicates", "k"])], axis=1
+    )
     table.insert(0, "n", len(x))
     table["l_n"] = table.pca_99 / table.twonn
     # The errors of a quotient, to first order; the two estimates come from the same clips, so this is an upper bound.

@@ -1,0 +1,54 @@
+"""A linear probe: logistic regression on embeddings, its strength chosen inside the training clips."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
+INNER_FOLDS = 3
+# The bias of a class that training never saw: below any real score, and finite so that margins stay numbers.
+NEVER = -1e4
+
+
+def fit_probe(
+    embeddings: Float[Tensor, "clip d"], targets: Int[Tensor, " clip"], classes: int, seed: int = 0
+) -> tuple[Float[Tensor, "class d"], Float[Tensor, " class"], float]:
+    """Weights and biases on the embeddings as they are (standardisation is folded in), and the chosen strength C.
+
+    A class without training clips never wins. Where a class has too few clips for inner folds, C = 1.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold, cross_val_score
+
+    x, y = embeddings.double().cpu().numpy(), targets.cpu().numpy()
+    mean, deviation = x.mean(0), x.std(0)
+    deviation[deviation == 0] = 1.0
+    z = (x - mean) / deviation
+    present, counts = np.unique(y, return_counts=True)
+    weight, bias = np.zeros((classes, x.shape[1])), np.full(classes, NEVER)
+    if len(present) == 1:
+        bias[present] = 0.0
+        return torch.from_numpy(weight).to(embeddings), torch.from_numpy(bias).to(embeddings), float("nan")
+
+    def model(strength: float) -> LogisticRegression:
+        return LogisticRegression(C=strength, max_iter=2000)
+
+    strength = 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        if counts.min() >= INNER_FOLDS:
+            inner = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=seed)
+            strength = max(STRENGTHS, key=lambda c: cross_val_score(model(c), z, y, cv=inner).mean())
+        fitted = model(strength).fit(z, y)
+    found, offset = fitted.coef_, fitted.intercept_
+    if len(present) == 2:
+        found, offset = np.concatenate([-found, found]) / 2, np.concatenate([-offset, offset]) / 2
+    weight[present] = found / deviation
+    bias[present] = offset - weight[present] @ mean
+    return torch.from_numpy(weight).to(embeddings), torch.from_numpy(bias).to(embeddings), strength

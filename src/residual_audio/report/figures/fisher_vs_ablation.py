@@ -1,0 +1,49 @@
+"""Does a head that separates the classes also matter for the answer? Fisher score against the cost of ablating it."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from .drawing import Context, Drawing, Tables, count, footer, left_out
+from .marks import legend_above, stage_handles, stage_points, zero_line
+from .numbers import correlation, number_text, p_text
+from .style import SINGLE, new_figure, stage_colours
+
+
+def plot(tables: Tables, context: Context) -> Figure:
+    ablation = tables["ablation_head"]
+    columns = [c for c in ("label", "margin_drop", "margin_low", "margin_high") if c in ablation]
+    both = tables["heads"][["label", "stage", "fisher"]].merge(ablation[columns], on="label", how="inner")
+    complete = both.dropna(subset=["fisher", "margin_drop"])
+    figure, grid = new_figure(SINGLE, 3.0)
+    axes = grid[0, 0]
+    zero_line(axes)
+    intervals = "margin_low" in complete and "margin_high" in complete and bool(np.isfinite(complete["margin_low"]).any())
+    if intervals:
+        colours = stage_colours(complete["stage"])
+        axes.vlines(
+            complete["fisher"], complete["margin_low"], complete["margin_high"], colors=colours, linewidth=0.4, alpha=0.45, zorder=2
+        )
+    stage_points(axes, complete["fisher"], complete["margin_drop"], complete["stage"])
+    pearson = correlation(complete["fisher"], complete["margin_drop"], "pearson")
+    spearman = correlation(complete["fisher"], complete["margin_drop"], "spearman")
+    axes.set_title(
+        f"Pearson r = {number_text(pearson.value)}, {p_text(pearson.p)}\nSpearman ρ = {number_text(spearman.value)}, {p_text(spearman.p)}",
+        linespacing=1.3,
+    )
+    axes.set(xlabel="Fisher score (between / within scatter)", ylabel="margin drop (full − ablated)")
+    legend_above(figure, stage_handles(complete["stage"]))
+    footer(
+        figure,
+        tables,
+        context,
+        count(len(complete), "head"),
+        left_out(len(both) - len(complete)),
+        "lines: 95 % paired bootstrap intervals" if intervals else "",
+        "positive: the head helps",
+    )
+    return figure
+
+
+FIGURE = Drawing("fisher_vs_ablation", {"heads": ("fisher",), "ablation_head": ("margin_drop",)}, plot)

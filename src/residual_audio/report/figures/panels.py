@@ -1,0 +1,98 @@
+"""Panels A–F: one point a head, block by block through the network, for one measure or three thresholds of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from .drawing import Context, Drawing, Tables, count, footer, left_out, neighbours_text
+from .marks import depth_axis, strip_positions, title_above_stages
+from .numbers import in_order
+from .style import DOUBLE, GREY, SINGLE, new_figure, stage_colours
+
+
+@dataclass(frozen=True)
+class Panel:
+    """``measures``: column and title of each plot. ``ceiling``: draw the largest possible value. ``share``: a fraction, in per cent."""
+
+    letter: str
+    measures: tuple[tuple[str, str], ...]
+    unit: str
+    ceiling: bool = False
+    share: bool = False
+    neighbours: bool = False
+
+
+def draw_measure(axes: Axes, heads: pd.DataFrame, column: str, ceiling: bool) -> None:
+    """Heads as points with one standard error either way, block means as black bars."""
+    x, y = strip_positions(heads), heads[column].to_numpy(float)
+    finite = np.isfinite(y)
+    colours = np.array(stage_colours(heads["stage"]))
+    if f"{column}_se" in heads:
+        error = np.nan_to_num(heads[f"{column}_se"].to_numpy(float))
+        axes.vlines(x[finite], (y - error)[finite], (y + error)[finite], colors=colours[finite], linewidth=0.4, alpha=0.6, zorder=2)
+    axes.scatter(x[finite], y[finite], s=4.5, c=colours[finite], linewidths=0, alpha=0.85, zorder=3)
+    means = heads.assign(value=y).groupby("depth")["value"].mean().dropna()
+    axes.hlines(means, means.index - 0.42, means.index + 0.42, color="black", linewidth=1.0, zorder=4)
+    if ceiling and "ceiling" in heads:
+        tops = heads.groupby("depth")["ceiling"].max().dropna()
+        axes.hlines(tops, tops.index - 0.5, tops.index + 0.5, color=GREY, linewidth=0.8, linestyle=":", zorder=1)
+
+
+def plot(panel: Panel, tables: Tables, context: Context) -> Figure:
+    heads = in_order(tables["heads"])
+    columns = len(panel.measures)
+    width = SINGLE if columns == 1 else DOUBLE
+    figure, grid = new_figure(width, 2.5, 1, columns, sharey=True)
+    for axes, (column, title) in zip(grid[0], panel.measures, strict=True):
+        draw_measure(axes, heads, column, panel.ceiling)
+        depth_axis(axes, heads, 0.85 * width / columns)
+        title_above_stages(axes, title)
+    first = grid[0, 0]
+    first.set_ylabel(panel.unit)
+    if panel.share:
+        first.set_ylim(0, 1.02)
+        first.set_yticks(np.linspace(0, 1, 5))
+        first.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+        first.axhline(0.5, color=GREY, linewidth=0.8, linestyle="--", zorder=1)
+    else:
+        first.set_ylim(bottom=0)
+    title_above_stages(first, f"{panel.letter}  {panel.measures[0][1]}")
+    names = [column for column, _ in panel.measures]
+    missing = int(heads[names].isna().any(axis=1).sum())
+    errors = [f"{column}_se" for column in names if f"{column}_se" in heads and heads[f"{column}_se"].gt(0).any()]
+    footer(
+        figure,
+        tables,
+        context,
+        count(len(heads) - missing, "head"),
+        neighbours_text(tables, context) if panel.neighbours else "",
+        left_out(missing),
+        "black: block mean",
+        "lines: ± 1 s.e." if errors else "",
+        "dotted: largest possible value" if panel.ceiling and "ceiling" in heads else "",
+        "dashed: 50 %" if panel.share else "",
+    )
+    return figure
+
+
+PANELS = (
+    Panel(
+        "A",
+        (("pca_90", "90 % of the variance"), ("pca_95", "95 % of the variance"), ("pca_99", "99 % of the variance")),
+        "principal components needed",
+        ceiling=True,
+    ),
+    Panel("B", (("twonn", "Intrinsic dimension of each head, TwoNN"),), "TwoNN dimension"),
+    Panel("C", (("mle", "Intrinsic dimension of each head, MLE"),), "MLE dimension", neighbours=True),
+    Panel("D", (("participation_ratio", "Participation ratio of each head"),), "participation ratio (components)", ceiling=True),
+    Panel("E", (("effective_rank", "Effective rank of each head"),), "effective rank (components)", ceiling=True),
+    Panel("F", (("evr_1", "Dominance of the first component"),), "EVR₁ (share of variance)", share=True),
+)
+FIGURES = tuple(Drawing(f"panel_{p.letter}", {"heads": tuple(c for c, _ in p.measures)}, partial(plot, p)) for p in PANELS)
