@@ -245,6 +245,8 @@ def test_a_group_without_variance_is_said(heads):
     assert pairs.note.tolist() == ["S0 has 1 value", "S0 has 1 value", ""]
     assert pairs.difference.notna().all()
     assert row(pairs, a="S1", b="S2").bonferroni_p == row(pairs, a="S1", b="S2").t_p  # the only pair that could be tested
+    without = stats.tukey_hsd(*by_stage(thin[thin.stage > 0], "smooth"))  # S0 takes no part in Tukey's test either
+    assert row(pairs, a="S1", b="S2").tukey_p == pytest.approx(without.pvalue[0, 1], abs=1e-9)
 
     flat = heads.assign(smooth=0.1 * heads["stage"], count=3.0)
     anova, kruskal = (stage_tests(flat, ["smooth", "count"]).query(f"test == '{t}'") for t in ("anova", "kruskal"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from .specialisation import class_activation, fingerprint_map, selectivity, ward
 from .statistics import pairwise, stage_tests, trend
 from .views import AnalysisError, StoredRun, View, class_targets, direct_subspaces, in_stream, places, stream_subspaces, view
 
+Layout = Literal["auto", "umap", "pca"]
 REGIMES, LEVELS = ("pre", "post"), ("clip", "token")
 SIMILARITIES = ("spectra", "subspaces", "cka", "direct")
 # Measures that count dimensions, and so have a ceiling.
@@ -73,7 +74,7 @@ class Choices:
     k: int = 20
     similarity: tuple[str, ...] = ("spectra", "subspaces")
     clusters: int | None = None
-    layout: str = "pca"
+    layout: Layout = "pca"
     seed: int = 0
 
 
@@ -160,7 +161,7 @@ def analyze(
     points: int | None = None,
     similarity: Sequence[str] = ("spectra", "subspaces"),
     clusters: int | None = None,
-    layout: str = "pca",
+    layout: Layout = "pca",
     seed: int = 0,
     advance: Callable[[int], object] | None = None,
 ) -> Analysis:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ class AnalysisError(ValueError):
     """A question that a run cannot answer; the message says what to do next."""
 
 
+@runtime_checkable
 class StoredRun(Protocol):
     """What the analysis needs of a run; :class:`residual_audio.Run` is one."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -34,7 +34,9 @@ def analyze(
         str, typer.Option(help="How heads are compared, comma-separated: spectra, subspaces, cka, direct (needs direct shares).")
     ] = "spectra,subspaces",
     clusters: Annotated[int | None, typer.Option(min=2, help="Ward clusters; default: by the best silhouette.")] = None,
-    layout: Annotated[str, typer.Option("--map", help="Map of the fingerprints: pca, umap (extra `umap`) or auto.")] = "pca",
+    layout: Annotated[
+        Literal["auto", "umap", "pca"], typer.Option("--map", help="Map of the fingerprints: pca, umap (extra `umap`) or auto.")
+    ] = "pca",
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures (PDF and PNG).")] = True,
     out: Annotated[
         Path | None, typer.Option(help="Where tables/ and figures/ go; default: into the run. With several runs: one folder each.")
