@@ -3,7 +3,9 @@
 import dataclasses
 import itertools
 import re
+from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,7 +20,7 @@ from matplotlib.text import Text
 from residual_audio.report import figures as figures_module
 from residual_audio.report.figures import FIGURES, Context, MissingTable, draw, style
 from residual_audio.report.figures.numbers import correlation, number_text, p_text, square
-from residual_audio.units import UnitTable
+from residual_audio.units import Unit, UnitTable
 
 HTSAT = UnitTable(heads=((4, 4), (8, 8), (16,) * 6, (32, 32)), d_head=(24,) * 4, d_model=(96, 192, 384, 768))
 WHISPER = UnitTable(heads=((6, 6, 6, 6),), d_head=(64,), d_model=(384,))
@@ -137,35 +139,31 @@ CASES = {"full": FULL, "holes": HOLES}
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """What one call of draw returns and the figures it made, for the full-size encoder.
+def drawn():
+    """Names and figures of one call of draw for the full-size encoder; nothing is written, which would take as long again."""
+    made = {}
 
-    At low resolution and with fonts that need no subsetting: full quality takes a second a figure.
-    """
-    folder, made = tmp_path_factory.mktemp("run") / "figures", {}
-
-    def save(figure, folder, name):
-        made[name.removeprefix("postproj_")] = figure
-        return style.save(figure, folder, name)
+    def keep(figure, folder, name):
+        figure.draw_without_rendering()  # labels take their places only now
+        made[name] = figure
+        return [folder / f"{name}.{kind}" for kind in ("pdf", "png")]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(style, "DPI", 60)
-        patch.setitem(style.RC, "pdf.fonttype", 3)
-        patch.setattr(figures_module, "save", save)
+        patch.setattr(figures_module, "save", keep)
         tables = FULL | {"something_else": pd.DataFrame({"a": [1]})}
-        paths = draw(tables, folder, "postproj_", dataclasses.asdict(CONTEXT) | {"seed": 42})
+        paths = draw(tables, Path("figures"), "postproj_", dataclasses.asdict(CONTEXT) | {"seed": 42})
     return paths, made
 
 
 @pytest.fixture(scope="module")
-def figures(written):
+def figures(drawn):
     """All figures of the full-size encoder, and of one of a single stage with holes in its tables.
 
     The latter are not laid out, which takes most of the time.
     """
     with style.applied():
         holes = {name: figure.plot(HOLES, CONTEXT) for name, figure in FIGURES.items()}
-    return {"full": written[1], "holes": holes}
+    return {"full": {name.removeprefix("postproj_"): figure for name, figure in drawn[1].items()}, "holes": holes}
 
 
 def texts(figure) -> list[Text]:
@@ -194,20 +192,36 @@ def test_the_specification_names_these_figures():
     assert list(FIGURES) == NAMES
 
 
-def test_every_figure_is_written_twice(written):
-    paths, made = written
-    assert list(made) == NAMES
-    assert {p.name for p in paths} == {f"postproj_{name}.{kind}" for name in NAMES for kind in ("pdf", "png")}
-    assert sorted(paths) == sorted(paths[0].parent.iterdir())
-    for path in paths:
-        start = path.read_bytes()[:4]
-        assert start == (b"%PDF" if path.suffix == ".pdf" else b"\x89PNG")
-        assert path.stat().st_size > 2000
+def test_draw_makes_every_figure_twice(drawn):
+    paths, _ = drawn
+    assert [p.as_posix() for p in paths] == [f"figures/postproj_{name}.{kind}" for name in NAMES for kind in ("pdf", "png")]
 
 
-def test_full_quality(tmp_path):
-    """200 dpi at the column's width; TrueType fonts, which journals ask for."""
-    pdf, png = draw({"clusters": TINY_TABLES["clusters"]}, tmp_path)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tiny_encoder_is_written(name, tmp_path, monkeypatch):
+    """Stages of two blocks, blocks of one head, heads of four and six axes. Not laid out and in low quality, to save time."""
+    monkeypatch.setattr(style, "DPI", 50)
+    monkeypatch.setitem(style.RC, "pdf.fonttype", 3)
+    with style.applied():
+        figure = FIGURES[name].plot(TINY_TABLES, Context())
+    figure.set_layout_engine("none")
+    paths = style.save(figure, tmp_path / "new" / "folder", name)
+    assert [p.name for p in paths] == [f"{name}.pdf", f"{name}.png"]
+    assert [p.read_bytes()[:4] for p in paths] == [b"%PDF", b"\x89PNG"]
+    assert min(p.stat().st_size for p in paths) > 2000
+    assert re.search(r"\bnan\b", said(figure)) is None
+    assert any(axes.has_data() for axes in figure.axes)
+
+
+def test_full_quality_whatever_the_users_settings(tmp_path):
+    """200 dpi at the column's width; TrueType fonts, which journals ask for; the same bytes each time."""
+    tables = {"clusters": TINY_TABLES["clusters"]}
+    with matplotlib.rc_context({"font.size": 30, "figure.constrained_layout.use": False, "axes.grid": True}):
+        before = dict(matplotlib.rcParams)
+        first = draw(tables, tmp_path / "a")
+        assert dict(matplotlib.rcParams) == before
+    pdf, png = draw(tables, tmp_path / "b")
+    assert [p.read_bytes() for p in first] == [pdf.read_bytes(), png.read_bytes()]
     assert int.from_bytes(png.read_bytes()[16:20], "big") == style.SINGLE * 200
     assert b"/Subtype /Type3" not in pdf.read_bytes()
 
@@ -233,7 +247,7 @@ def test_text_can_be_read(figures, name):
     check_text(name, figures["full"][name])
 
 
-@pytest.mark.parametrize("name", ["panel_G", "htsat_block_metrics", "head_similarity_matrix", "class_activation_heatmap"])
+@pytest.mark.parametrize("name", ["htsat_block_metrics", "class_activation_heatmap", "block_ablation"])
 def test_text_can_be_read_in_a_small_encoder(name):
     """The figures whose size depends on the encoder."""
     figure = FIGURES[name](HOLES, CONTEXT)
@@ -341,6 +355,10 @@ def test_heat_maps_hold_the_tables(figures):
     assert f"within {summary['within']:.3f}, between {summary['between']:.3f}, ratio {summary['ratio']:.2f}×" in said(
         drawn["head_similarity_matrix"]
     )
+    alone = FULL["similarity_subspaces"].where(np.equal.outer(*[FULL["heads"]["stage"].to_numpy()] * 2))
+    drawn_alone = FIGURES["head_similarity_matrix"].plot(FULL | {"similarity_subspaces": alone}, CONTEXT)
+    by_stage = sorted(order, key=lambda label: Unit.parse(label).stage)
+    np.testing.assert_allclose(drawn_alone.axes[1].images[0].get_array().filled(np.nan), alone.loc[by_stage, by_stage])
     scores = np.asarray(drawn["class_activation_heatmap"].axes[0].images[0].get_array())
     assert scores.shape == (184, 50)
     np.testing.assert_allclose(scores.mean(1), 0, atol=1e-12)
@@ -355,9 +373,9 @@ def test_class_names_are_shown_letter_by_letter(figures):
     assert style.plain("a$b" * 40).count(r"\$") == style.plain("a$b" * 40).count("$")
 
 
-def test_hundreds_of_classes_are_named_in_part(tmp_path):
+def test_hundreds_of_classes_are_named_in_part():
     tables = {"class_activation": make_tables(TINY, [f"class {i}" for i in range(400)])["class_activation"]}
-    labels = FIGURES["class_activation_heatmap"](tables, Context()).axes[0].get_xticklabels()
+    labels = FIGURES["class_activation_heatmap"].plot(tables, Context()).axes[0].get_xticklabels()
     assert 30 < len(labels) < 60
 
 
@@ -367,8 +385,29 @@ def test_the_map_shows_clusters_by_shape_and_says_how_it_was_made(figures):
     assert len(axes[0].collections) == FULL["clusters"]["cluster"].nunique()
     assert len(points(axes[0])) == 184
     assert len(axes[1].collections[0].get_segments()) == 183  # a tree of n leaves has n − 1 joints
+    (cut,) = axes[1].lines
+    heights = hierarchy.ward(FULL["components"]["ratio"].to_numpy().reshape(184, 24))[:, 2]
+    assert (heights > cut.get_ydata()[0]).sum() == 3  # a cut into four clusters
+    other = FULL | {"clusters": FULL["clusters"].assign(cluster=FULL["clusters"]["stage"] + 1)}
+    assert not FIGURES["head_clustering"].plot(other, CONTEXT).axes[1].lines
     umap = FULL | {"clusters": FULL["clusters"].assign(map="umap")}
-    assert "UMAP" in FIGURES["head_clustering"](umap, CONTEXT).axes[0].get_title(loc="left")
+    assert "UMAP" in said(FIGURES["head_clustering"].plot(umap, CONTEXT))
+
+
+def test_strips_keep_their_distance_at_every_resolution():
+    """A PDF is drawn at 72 dpi, whatever the figure was laid out for."""
+    figure = FIGURES["htsat_block_metrics"].plot(TINY_TABLES, Context())
+    axes = figure.axes[0]
+    for dpi in (72, 200):
+        figure.dpi = dpi
+        figure.draw_without_rendering()
+        gap = axes.get_window_extent().x0 - axes.child_axes[0].get_window_extent().x1
+        assert gap * 72 / dpi == pytest.approx(2, abs=0.1)
+
+
+def test_a_model_in_a_folder_is_called_by_its_last_name():
+    figure = FIGURES["entropy_vs_dimension"].plot(TINY_TABLES, Context(model="../shared/models/whisper-tiny", regime="post, tokens"))
+    assert figure.get_supxlabel().startswith("whisper-tiny · 2,000 clips · post-projection, tokens")
 
 
 def test_best_heads_first(figures):
@@ -393,18 +432,10 @@ def test_missing_tables_skip_their_figures(tmp_path):
         FIGURES["panel_C"](old, CONTEXT)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_tiny_encoder(name):
-    """Stages of two blocks, blocks of one head, heads of four and six axes; not laid out, which takes the time."""
-    figure = FIGURES[name].plot(TINY_TABLES, Context())
-    assert re.search(r"\bnan\b", said(figure)) is None
-    assert any(axes.has_data() for axes in figure.axes)
-
-
 @pytest.mark.parametrize("name", ["head_similarity_matrix", "fisher_discriminability", "head_clustering"])
 def test_optional_tables(name):
     needed = {table: TINY_TABLES[table] for table in FIGURES[name].needs}
-    figure = FIGURES[name](needed, Context())
+    figure = FIGURES[name].plot(needed, Context())
     assert figure.get_figwidth() == style.SINGLE
     assert re.search(r"\bnan\b", said(figure)) is None
 
@@ -417,7 +448,7 @@ def test_tables_read_back_from_files_draw_the_same():
     with pytest.raises(ValueError, match="must be square"):
         square(matrix.iloc[:2])
     activation = {"class_activation": TINY_TABLES["class_activation"].reset_index()}
-    assert FIGURES["class_activation_heatmap"](activation, Context()).axes[0].images[0].get_array().shape == (6, 2)
+    assert FIGURES["class_activation_heatmap"].plot(activation, Context()).axes[0].images[0].get_array().shape == (6, 2)
 
 
 def test_numbers_as_text():
@@ -426,17 +457,3 @@ def test_numbers_as_text():
     assert number_text(float("nan")) == "–"
     assert np.isnan(correlation([1, 1, 1, 1], [1, 2, 3, 4], "spearman").value)
     assert correlation([1, 2, np.nan, 4], [1, 2, 3, np.inf], "pearson").n == 2
-
-
-def test_the_users_own_settings_change_nothing_and_stay(tmp_path):
-    import matplotlib
-
-    tables = {"clusters": TINY_TABLES["clusters"]}
-    with matplotlib.rc_context({"font.size": 30, "figure.constrained_layout.use": False}):
-        before = dict(matplotlib.rcParams)
-        draw(tables, tmp_path / "a")
-        assert dict(matplotlib.rcParams) == before
-    draw(tables, tmp_path / "b")
-    for kind in ("pdf", "png"):
-        name = f"head_clustering.{kind}"
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()

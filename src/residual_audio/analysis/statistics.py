@@ -198,8 +198,8 @@ def _anova(groups: Groups) -> Row:
     if note := _thin(groups) or ("the values of every group are equal" if all(map(_constant, samples)) else ""):
         return _outcome("anova", n, note=note)
     between, within = len(samples) - 1, n - len(samples)
-    f, p = stats.f_oneway(*samples)
-    return _outcome("anova", n, f, between, within, p, f * between / (f * between + within))
+    f = max(0.0, stats.f_oneway(*samples).statistic)  # rounding can put it just below zero where the means are equal, and p is NaN then
+    return _outcome("anova", n, f, between, within, stats.f.sf(f, between, within), f * between / (f * between + within))
 
 
 def _kruskal(groups: Groups) -> Row:

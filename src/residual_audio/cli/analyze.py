@@ -141,19 +141,20 @@ def paper(results: dict[str, Analysis], folder: Path, model: str) -> None:
 
 
 def first_tables(results: dict[str, Analysis]) -> list:
-    """What the screen shows: one line a stage."""
+    """What the screen shows: one line a stage, or a block where there is one stage."""
     from rich.table import Table
 
+    columns = {"PCA₉₉": "pca_99", "PR": "participation_ratio", "rank": "effective_rank", "EVR₁": "evr_1", "TwoNN": "twonn",
+               "MLE": "mle", "L/N": "l_n", "Fisher": "fisher"}  # fmt: skip
     shown = []
     for name, analysis in results.items():
-        for title, table in analysis.tables.items():
-            if not title.endswith("stages"):
-                continue
+        for title in [t for t in analysis.tables if t.endswith("stages")]:
             prefix = title.removesuffix("stages")
-            screen = Table("stage", "heads", "PCA₉₉", "PR", "eff. rank", "EVR₁", "TwoNN", "MLE", "L/N", "Fisher", title=f"{prefix}{name}")
+            table = analysis.tables[title]
+            table = analysis.tables[f"{prefix}blocks"] if len(table) == 1 else table
+            screen = Table("", "heads", *columns, title=f"{prefix}{name}, means over heads")
             for _, row in table.iterrows():
-                values = ("pca_99", "participation_ratio", "effective_rank", "evr_1", "twonn", "mle", "l_n", "fisher")
-                cells = ["–" if row[v] != row[v] else f"{row[v]:.2f}" for v in values]
-                screen.add_row(f"S{int(row.stage)}", str(int(row.heads)), *cells)
+                place = f"S{int(row.stage)}" + (f"B{int(row.block)}" if "block" in row else "")
+                screen.add_row(place, str(int(row.heads)), *("–" if row[c] != row[c] else f"{row[c]:.2f}" for c in columns.values()))
             shown.append(screen)
     return shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -97,8 +98,10 @@ def neighbours_text(tables: Tables, context: Context) -> str:
 
 def footer(figure: Figure, tables: Tables, context: Context, *facts: str) -> None:
     """The facts in small letters below the figure, broken between facts so that they stay inside its width."""
-    regime = REGIMES.get(context.regime, plain(context.regime))
-    everything = [plain(context.model), plain(context.dataset), clips_text(tables, context), regime, *facts]
+    first, comma, rest = context.regime.partition(",")
+    regime = plain(REGIMES.get(first, first) + comma + rest)
+    model = Path(context.model).name if context.model.startswith((".", "/", "~")) else context.model  # a folder's path says too much
+    everything = [plain(model), plain(context.dataset), clips_text(tables, context), regime, *facts]
     room = int(figure.get_figwidth() * 23)  # letters of 6 points to an inch
     lines = [""]
     for fact in filter(None, everything):

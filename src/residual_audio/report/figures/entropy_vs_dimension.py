@@ -14,14 +14,17 @@ def plot(tables: Tables, context: Context) -> Figure:
     heads = tables["heads"]
     figure, grid = new_figure(SINGLE, 2.8)
     axes = grid[0, 0]
-    stage_points(axes, heads["pca_99"], heads["entropy"], heads["stage"])
+    rank = heads["stage"].rank(method="dense") - 1
+    # Counts of components are whole numbers: without this one stage would hide another.
+    aside = 0.5 * ((rank + 0.5) / (rank.max() + 1) - 0.5)
+    stage_points(axes, heads["pca_99"] + aside, heads["entropy"], heads["stage"])
     found = correlation(heads["pca_99"], heads["entropy"], "spearman")
     axes.set_title(f"Spearman ρ = {number_text(found.value)}, {p_text(found.p)}")
     axes.set(xlabel="components for 99 % of the variance", ylabel="spectral entropy (nats)")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     legend_above(figure, stage_handles(heads["stage"]))
-    footer(figure, tables, context, count(found.n, "head"), left_out(len(heads) - found.n))
+    footer(figure, tables, context, count(found.n, "head"), left_out(len(heads) - found.n), "stages side by side")
     return figure
 
 

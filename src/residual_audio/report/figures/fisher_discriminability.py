@@ -15,12 +15,13 @@ from .numbers import in_order, spread, stage_of
 from .panels import draw_measure
 from .style import DOUBLE, LIGHT, SEQUENTIAL, SINGLE, new_figure
 
-TOP = 15
+TOP = 15  # or a third of all heads, if that is fewer
 
 
 def best(heads: pd.DataFrame) -> pd.DataFrame:
     """The heads with the largest scores, best first."""
-    return heads.dropna(subset=["fisher"]).sort_values("fisher", ascending=False, kind="stable").head(TOP)
+    scored = heads.dropna(subset=["fisher"]).sort_values("fisher", ascending=False, kind="stable")
+    return scored.head(min(TOP, -(-len(scored) // 3)))
 
 
 def draw_axes(figure: Figure, axes: Axes, components: pd.DataFrame, labels: list[str]) -> None:

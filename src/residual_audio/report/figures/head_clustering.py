@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from .drawing import Context, Drawing, Tables, count, footer, left_out
-from .marks import legend_above, stage_handles, stage_strip
+from .marks import BORDER, STRIP, legend_above, stage_handles, stage_strip
 from .numbers import spread, stage_of
 from .style import DOUBLE, GREY, MARKERS, SINGLE, new_figure, stage_colours
 
@@ -32,9 +32,21 @@ def draw_map(axes: Axes, clusters: pd.DataFrame) -> None:
     axes.set(title=f"Map of the fingerprints ({names[0]})", xlabel=names[1], ylabel=names[2])
 
 
-def draw_tree(axes: Axes, spectra: pd.DataFrame) -> None:
-    """Ward's tree over the shares of variance. Drawn here, because scipy's own plot goes through pyplot."""
-    tree = hierarchy.dendrogram(hierarchy.ward(spectra.to_numpy(float)), no_plot=True)
+def cut_height(links: np.ndarray, found: pd.Series) -> float:
+    """Where a level cut through the tree gives the clusters of the table; NaN if none does."""
+    k = found.nunique()
+    cut = hierarchy.fcluster(links, k, "maxclust")
+    same = len(set(zip(cut, found, strict=True))) == k == len(set(cut))
+    return float(links[-k:, 2][:2].mean()) if same and 1 < k < len(found) else float("nan")
+
+
+def draw_tree(axes: Axes, spectra: pd.DataFrame, clusters: pd.DataFrame) -> bool:
+    """Ward's tree over the shares of variance; says whether the cut into clusters is drawn.
+
+    Drawn here, because scipy's own plot goes through pyplot.
+    """
+    links = hierarchy.linkage(spectra.to_numpy(float), "ward", optimal_ordering=True)
+    tree = hierarchy.dendrogram(links, no_plot=True)
     lines = [np.column_stack(pair) for pair in zip(tree["icoord"], tree["dcoord"], strict=True)]
     axes.add_collection(LineCollection(lines, colors="#303030", linewidths=0.5))
     axes.set_xlim(0, 10 * len(spectra))  # scipy puts the leaves at 5, 15, 25, …
@@ -42,7 +54,12 @@ def draw_tree(axes: Axes, spectra: pd.DataFrame) -> None:
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
     stage_strip(axes, [stage_of(spectra.index[leaf]) for leaf in tree["leaves"]], "bottom")
-    axes.set(title="Ward's tree of the spectra", ylabel="distance (shares of variance)")
+    axes.set(title="Ward's tree of the spectra", ylabel="distance (shares of variance)", xlabel=f"{len(spectra)} heads")
+    axes.xaxis.labelpad = STRIP
+    height = cut_height(links, clusters.set_index("label")["cluster"].reindex(spectra.index))
+    if np.isfinite(height):
+        axes.axhline(height, **BORDER)
+    return bool(np.isfinite(height))
 
 
 def plot(tables: Tables, context: Context) -> Figure:
@@ -53,14 +70,19 @@ def plot(tables: Tables, context: Context) -> Figure:
     tree = len(spectra) > 1
     figure, grid = new_figure(DOUBLE if tree else SINGLE, 3.3, 1, 1 + tree)
     draw_map(grid[0, 0], placed)
-    if tree:
-        draw_tree(grid[0, 1], spectra)
-        grid[0, 1].set_xlabel(f"{len(spectra)} heads", labelpad=10)
+    cut = tree and draw_tree(grid[0, 1], spectra, clusters)
     options: Any = {"linestyle": "", "color": GREY, "markersize": 4, "markeredgewidth": 0}
     shapes = [Line2D([], [], marker=marker(int(c)), label=f"cluster {int(c)}", **options) for c in sorted(placed["cluster"].unique())]
     handles = [*stage_handles(placed["stage"]), *shapes]
     legend_above(figure, handles, min(len(handles), 10 if tree else 5))
-    footer(figure, tables, context, count(len(placed), "head"), left_out(len(clusters) - len(placed)))
+    footer(
+        figure,
+        tables,
+        context,
+        count(len(placed), "head"),
+        left_out(len(clusters) - len(placed)),
+        "dashed: cut into clusters" if cut else "",
+    )
     return figure
 
 

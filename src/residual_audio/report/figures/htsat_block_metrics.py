@@ -34,7 +34,7 @@ def plot(tables: Tables, context: Context) -> Figure:
     axes = grid[0, 0]
     axes.imshow(np.ma.masked_invalid(shades), cmap=colours, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     for row, column in np.ndindex(values.shape):
-        dark = np.isfinite(shades[row, column]) and shades[row, column] < 0.6
+        dark = np.isfinite(shades[row, column]) and shades[row, column] < 0.5
         axes.text(column, row, number_text(values[row, column], 2), ha="center", va="center", color="white" if dark else "black")
     stages = blocks["stage"].tolist()
     for row in np.flatnonzero(np.diff(stages)):

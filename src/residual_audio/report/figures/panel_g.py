@@ -77,7 +77,7 @@ def plot(tables: Tables, context: Context) -> Figure:
         context,
         count(len(heads), "head"),
         neighbours_text(tables, context),
-        "boxes: quartiles, whiskers: 1.5 interquartile ranges, points: heads",
+        "boxes: quartiles, whiskers: 1.5 interquartile ranges, points: heads from shallow to deep",
         "F, p, η²: one-way ANOVA over stages" if tested else "",
         "heads without a value left out: " + ", ".join(missing) if missing else "",
     )

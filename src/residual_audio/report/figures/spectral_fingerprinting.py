@@ -6,13 +6,14 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from .drawing import Context, Drawing, Tables, count, footer, left_out
 from .marks import head_rows, legend_above, stage_handles
 from .numbers import spread, stage_of
 from .style import DOUBLE, LIGHT, SEQUENTIAL, new_figure, stage_colour
 
+PER_CENT = FuncFormatter(lambda share, _: f"{100 * share:g} %")  # powers of ten would have exponents too small to read
 FLOOR = 1e-5  # shares below this are rounding errors of the eigenvalues, not structure
 
 
@@ -30,7 +31,7 @@ def plot(tables: Tables, context: Context) -> Figure:
     head_rows(left, list(spectra.index), inches=3.0)
     left.set(xlabel="principal axis", title="Share of variance along each axis, head by head")
     left.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=2))
-    bar = figure.colorbar(image, ax=left, aspect=35, pad=0.02, extend="min" if float(shares.min()) < low else "neither")
+    bar = figure.colorbar(image, ax=left, aspect=35, pad=0.02, extend="min" if float(shares.min()) < low else "neither", format=PER_CENT)
     bar.set_label("share of the head's variance")
     axis = spectra.columns.to_numpy(int)
     for stage in np.unique(stages):
@@ -42,6 +43,8 @@ def plot(tables: Tables, context: Context) -> Figure:
         right.fill_between(axis, group.quantile(0.1), group.quantile(0.9), color=stage_colour(stage), alpha=0.2, linewidth=0)
     right.set(yscale="log", xlabel="principal axis", ylabel="share of the head's variance", title="Median of each stage")
     right.set_ylim(low, 1.2)
+    right.yaxis.set_major_formatter(PER_CENT)
+    right.yaxis.set_minor_formatter(NullFormatter())
     right.set_xlim(0, axis.max() + 1)
     right.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=2))
     legend_above(figure, stage_handles(stages))
@@ -53,7 +56,7 @@ def plot(tables: Tables, context: Context) -> Figure:
         f"{shares.shape[1]} axes",
         left_out(int(empty.sum())),
         "bands: 10th to 90th percentile of heads",
-        "grey: no such axis" if spectra.isna().any(axis=None) else "",
+        "grey: no such axis" if spectra[~empty].isna().any(axis=None) else "",
     )
     return figure
 
