@@ -17,7 +17,8 @@ ALLOWED = {
     "models": {"units", "audio"},
     "extraction": {"units", "audio", "data", "decomposition", "spectra", "models"},
     "analysis": {"units", "spectra", "decomposition"},
-    "adaptation": {"models", "spectra", "units"},
+    # Gains are attached through the one recorder, and trained on streams that it caches.
+    "adaptation": {"models", "spectra", "units", "extraction", "audio"},
     "evaluation": {"models", "data"},
     # What puts rooms together: an ablation runs a model and evaluates it, a comparison adapts and evaluates.
     "studies": {"units", "audio", "data", "decomposition", "spectra", "models", "extraction", "analysis", "adaptation", "evaluation"},

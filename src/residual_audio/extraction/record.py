@@ -32,6 +32,7 @@ def record(
     entry: Reach | None = None,
     inputs: dict[str, Look] | None = None,
     sites: tuple[BlockSite, ...] | None = None,
+    silent_ok: bool = False,
 ) -> Iterator[None]:
     """Watch an encoder's blocks (all, or ``sites``) while it runs.
 
@@ -40,6 +41,8 @@ def record(
     - ``entry(site, x)`` sees the stream that enters the block;
     - what any of these returns, unless None, takes the place of what it saw;
     - ``inputs[name](x)`` sees the input of any other sub-module.
+
+    ``silent_ok``: a site need not fire (an adapted model that is attached but not run is no mistake).
     """
     fired: set[tuple[str, str]] = set()
     handles: list[RemovableHandle] = []
@@ -83,7 +86,7 @@ def record(
             watched.add((name, "before"))
         yield
         silent = sorted(watched - fired)
-        if silent:
+        if silent and not silent_ok:
             raise RecordError(
                 f"{len(silent)} of {len(watched)} watched sites never fired, the first is {silent[0][0]}; "
                 "did the encoder run inside the `with`?"

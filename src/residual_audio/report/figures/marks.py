@@ -69,7 +69,7 @@ def head_rows(axes: Axes, labels: Sequence[str], inches: float) -> None:
         axes.axhline(row + 0.5, **BORDER)
     names = [f"S{u.stage}B{u.block}" for u in units]
     ticks = group_centres(names)
-    if len(ticks) > 1 and min(np.diff(list(ticks.values()))) * 72 * inches / len(units) < 7.5:
+    if len(ticks) > 1 and min(np.diff(list(ticks.values()))) * 72 * inches / len(units) < 7.2:
         ticks = group_centres([f"stage {stage}" for stage in stages])
     axes.set_yticks(list(ticks.values()), labels=list(ticks))
     axes.tick_params(axis="y", length=0, pad=STRIP)

@@ -1,0 +1,163 @@
+"""fold = hooked, for every form, on every layout; and what cannot be folded says so."""
+
+import pytest
+import torch
+from transformers import ClapModel
+
+from residual_audio.adaptation import FoldError, GainSet, ResiDual, attached, choose_places, fold, random_basis
+from residual_audio.extraction.record import record
+from residual_audio.models import load_encoder
+from residual_audio.spectra import Basis
+
+LAYOUTS = ["laion_dir", "msclap_path", "whisper_dir", "ast_dir"]
+FORMS = ["heads", "S0 heads", "blocks", "stages", "mlps", "embedding", "heads mlps blocks", "heads embedding"]
+
+
+@pytest.fixture(scope="module", params=LAYOUTS)
+def encoder(request):
+    return load_encoder(request.getfixturevalue(request.param))
+
+
+@pytest.fixture(scope="module")
+def batch(encoder, sound_files):
+    prepared = [encoder.prepare(p) for p in sound_files[:2]]
+    return torch.cat([p.features[:1] for p in prepared]), torch.tensor([p.longer for p in prepared])
+
+
+def width(encoder, place):
+    if place.form == "embedding":
+        final = encoder.units.d_model[-1] if encoder.readout.joint != "mlp" else encoder.dim
+        return final
+    stage = place.blocks[0][0]
+    return encoder.units.d_head[stage] if place.form == "heads" else encoder.units.d_model[stage]
+
+
+def made_up(encoder, selection, mean, seed=0, kept=None, low=0.3):
+    """Random axes, means and gains away from one."""
+    generator = torch.Generator().manual_seed(seed)
+    sets = []
+    for i, place in enumerate(choose_places(encoder.units, selection)):
+        d, units = width(encoder, place), max(1, len(place.heads))
+        eye = torch.eye(d, dtype=torch.float64).expand(units, d, d)
+        basis = random_basis(Basis(eye, torch.ones(units, d, dtype=torch.float64), torch.zeros(units, d, dtype=torch.float64)), seed + i)
+        axes = basis.axes[:, : kept or d]
+        mu = 0.1 * torch.randn(units, d, generator=generator, dtype=torch.float64)
+        gain = low + 1.4 * torch.rand(units, axes.shape[1], generator=generator, dtype=torch.float64)
+        sets.append(GainSet(place, axes, mu, basis.variance[:, : axes.shape[1]], gain))
+    return ResiDual(tuple(sets), mean)
+
+
+def outputs(encoder, batch, residual=None):
+    features = batch[0].to(encoder.dtype)
+    with torch.inference_mode():
+        if residual is None:
+            return encoder.encode(features, batch[1])
+        with attached(encoder, residual.to(encoder.device, encoder.dtype)):
+            return encoder.encode(features, batch[1])
+
+
+@pytest.mark.parametrize("selection", FORMS)
+@pytest.mark.parametrize("mean", ["keep", "drop"])
+def test_folding_equals_running(encoder, batch, selection, mean):
+    residual = made_up(encoder, selection, mean)
+    if "embedding" in selection and encoder.readout.joint == "none":
+        with pytest.raises(FoldError, match="ends in a norm"):
+            fold(encoder, residual)
+        return
+    plain, live = outputs(encoder, batch), outputs(encoder, batch, residual)
+    folded = fold(encoder, residual)
+    scale = live.abs().max()
+    assert (live - plain).abs().max() > 1e-2 * scale, "the gains do nothing, so the test proves nothing"
+    assert (outputs(folded, batch) - live).abs().max() < 1e-5 * max(1.0, scale)
+    assert torch.equal(outputs(encoder, batch), plain), "the encoder that was given has changed"
+    before, after = encoder.module.state_dict(), folded.module.state_dict()
+    assert {k: v.shape for k, v in before.items()} == {k: v.shape for k, v in after.items()}
+
+
+@pytest.mark.parametrize("selection", ["heads", "blocks", "stages", "mlps", "embedding"])
+def test_folding_is_exact_in_float64(encoder, batch, selection):
+    if selection == "embedding" and encoder.readout.joint == "none":
+        pytest.skip("an encoder that ends in a norm has no linear layer for it; refused above")
+    encoder.module.to(torch.float64)
+    try:
+        residual = made_up(encoder, selection, "keep", kept=3)
+        live = outputs(encoder, batch, residual)
+        assert (outputs(fold(encoder, residual), batch) - live).abs().max() < 1e-10 * max(1.0, live.abs().max())
+    finally:
+        encoder.module.to(torch.float32)
+
+
+def test_gains_of_one_are_the_identity(encoder, batch):
+    residual = made_up(encoder, "heads mlps blocks embedding", "keep")
+    residual = residual.with_gains([torch.ones_like(s.gain) for s in residual.sets])
+    assert (outputs(encoder, batch, residual) - outputs(encoder, batch)).abs().max() < 1e-6
+
+
+def test_a_gain_moves_only_its_own_axis(encoder, batch):
+    """Of the head it belongs to; heads of the same block are untouched."""
+    residual = made_up(encoder, "S0B0 heads", "keep")
+    found = residual.sets[0]
+    gain = torch.ones_like(found.gain)
+    head = len(gain) - 1
+    gain[head, 2] = 3.0
+    changed = residual.with_gains([gain])
+    seen = []
+    layer = encoder.module.get_submodule(encoder.sites[0].projection)
+    for active in (residual.with_gains([torch.ones_like(gain)]), changed):
+        with torch.inference_mode(), attached(encoder, active.to(encoder.device, encoder.dtype)):
+            handle = layer.register_forward_hook(lambda m, args, out: seen.append(args[0].double().unflatten(-1, (len(gain), -1))))
+            encoder.encode(*batch)
+            handle.remove()
+    difference = seen[1] - seen[0]
+    along = torch.einsum("...hd,had->...ha", difference, found.axes)
+    along[..., head, 2] = 0
+    assert along.abs().max() < 1e-5
+    assert difference[..., head, :].abs().max() > 1e-3
+
+
+def test_gradient_reaches_gains_only(encoder, batch):
+    for parameter in encoder.module.parameters():
+        parameter.requires_grad_(False)
+    residual = made_up(encoder, "heads mlps", "keep").to(encoder.device, encoder.dtype)
+    gains = [s.gain.clone().requires_grad_() for s in residual.sets]
+    with attached(encoder, residual, gains):
+        encoder.encode(*batch).square().sum().backward()
+    assert all(g.grad is not None and g.grad.abs().max() > 0 for g in gains)
+    assert all(p.grad is None for p in encoder.module.parameters())
+
+
+def test_resume_is_adapted_too(encoder, batch):
+    residual = made_up(encoder, "mlps heads embedding", "drop").to(encoder.device, encoder.dtype)
+    entries = []
+    with torch.inference_mode(), attached(encoder, residual):
+        with record(encoder, entry=lambda site, x: entries.append(x)):
+            whole = encoder.encode(*batch)
+        torch.testing.assert_close(encoder.resume(entries[1], 1), whole, rtol=1e-4, atol=1e-5)
+
+
+def test_nothing_is_left_after_an_error(encoder, batch):
+    before = outputs(encoder, batch)
+    with pytest.raises(ZeroDivisionError), attached(encoder, made_up(encoder, "heads embedding", "keep")):
+        raise ZeroDivisionError
+    assert torch.equal(outputs(encoder, batch), before)
+
+
+def test_a_zero_gain_with_nowhere_to_go_is_refused(msclap_path):
+    encoder = load_encoder(msclap_path)
+    residual = made_up(encoder, "embedding", "keep")
+    residual = residual.with_gains([torch.zeros_like(residual.sets[0].gain)])
+    with pytest.raises(FoldError, match="no bias"):
+        fold(encoder, residual)
+
+
+def test_the_folded_model_loads_without_this_package(laion_dir, tmp_path, sound_files):
+    encoder = load_encoder(laion_dir)
+    residual = made_up(encoder, "heads", "keep")
+    folded = fold(encoder, residual)
+    folded.module.save_pretrained(tmp_path)
+    plain = ClapModel.from_pretrained(tmp_path).eval()
+    features = encoder.prepare(sound_files[0]).features
+    with torch.inference_mode():
+        theirs = plain.get_audio_features(input_features=features, is_longer=torch.zeros(1, 1, dtype=torch.bool)).pooler_output
+        ours = torch.nn.functional.normalize(outputs(encoder, (features, torch.zeros(1, dtype=torch.bool)), residual), dim=-1)
+    torch.testing.assert_close(torch.nn.functional.normalize(theirs, dim=-1), ours, rtol=1e-4, atol=1e-5)
