@@ -68,7 +68,7 @@ def fold_embedding(encoder: Encoder, matrix: Tensor, offset: Tensor) -> None:
             f"{encoder.name} ends in a norm: no linear layer can take up gains on its final embedding; use heads, blocks or mlps"
         )
     first, norm = encoder.module.get_submodule(encoder.readout.linear1), encoder.module.get_submodule(encoder.readout.norm)
-    shift = torch.linalg.lstsq(matrix, offset[:, None]).solution[:, 0]
+    shift = torch.linalg.pinv(matrix, hermitian=True) @ offset
     if not torch.allclose(matrix @ shift, offset, rtol=1e-9, atol=1e-12 * float(offset.abs().max().clamp_min(1))):
         raise FoldError(
             f"{encoder.name}'s projection has no bias, and with a gain of zero the kept mean has nowhere to go; "

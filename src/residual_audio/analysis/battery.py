@@ -132,7 +132,7 @@ def analyze_view(run: StoredRun, regime: str, level: str, rows: Int[np.ndarray, 
     seen, where = view(run, regime, level, rows), places(run.units)
     dimensions = head_dimensions(run, seen, how.k, advance)
     heads = pd.concat([where, dimensions.table], axis=1)
-    heads["ceiling"] = np.minimum(heads.n - 1, seen.rank.numpy())
+    heads["ceiling"] = np.minimum(heads.get("distinct", heads.n) - 1, seen.rank.numpy())
     for name in COUNTS:
         heads[f"{name}_rel"] = heads[name] / heads.ceiling
     by_class = class_tables(run, seen, heads, rows)
@@ -142,7 +142,7 @@ def analyze_view(run: StoredRun, regime: str, level: str, rows: Int[np.ndarray, 
     tree = ward(dimensions.variance, how.clusters)
     plane = fingerprint_map(dimensions.variance, seed=how.seed, method=how.layout)
     tables["clusters"] = where[["label", "stage", "depth"]].assign(
-        order=tree.order.argsort(), cluster=tree.clusters, x=plane.xy[:, 0], y=plane.xy[:, 1], map=plane.method
+        order=tree.order.argsort().numpy(), cluster=tree.clusters.numpy(), x=plane.xy[:, 0].numpy(), y=plane.xy[:, 1].numpy(), map=plane.method
     )
     measures = [m for m in MEASURES if heads[m].notna().any()] + (["fisher"] if "fisher" in heads else [])
     named, by = heads.assign(dataset=run.info["dataset"]["name"]), "stage" if heads.stage.nunique() > 1 else "depth"
@@ -176,6 +176,10 @@ def analyze(
         raise AnalysisError(f"unknown regime {regime!r}; one of pre, post, both")
     if level not in LEVELS:
         raise AnalysisError(f"unknown level {level!r}; one of clip, token")
+    if k < 2:
+        raise AnalysisError(f"k is {k}; estimates from neighbours need at least 2")
+    if clusters is not None and not 1 <= clusters <= (heads := len(run.units.where("head"))):
+        raise AnalysisError(f"cannot make {clusters} clusters of {heads} heads")
     unknown = sorted(set(similarity) - set(SIMILARITIES))
     if unknown:
         raise AnalysisError(f"unknown similarity {', '.join(unknown)}; one or more of {', '.join(SIMILARITIES)}")
@@ -184,7 +188,9 @@ def analyze(
     total, rows = len(run.clips), None
     if total < 2:
         raise AnalysisError(f"the run has {total} readable clips; an analysis needs at least 2")
-    if points is not None and points < total:
+    if points is not None and points < 2:
+        raise AnalysisError(f"points is {points}; an analysis needs at least 2")
+    if points is not None and points < total and level == "clip":  # moments of tokens are of all clips
         rows = np.sort(np.random.default_rng(seed).choice(total, points, replace=False))
     how = Choices(k, tuple(similarity), clusters, layout, seed)
     tables: dict[str, pd.DataFrame] = {}

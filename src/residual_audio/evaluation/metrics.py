@@ -40,7 +40,7 @@ def margins(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
     own = np.take_along_axis(scores, place, -1)[..., 0]
     rivals = scores.copy()
     np.put_along_axis(rivals, place, -np.inf, -1)
-    return own - rivals.max(-1)
+    return own.astype(np.float64) - rivals.max(-1)
 
 
 def top_k(result: Outcome, k: int) -> np.ndarray:

@@ -55,7 +55,8 @@ def centroid_readout(embeddings: Float[Tensor, "clip d"], dataset: AudioDataset)
     centres = torch.stack([unit[fold != f].mean(0) for f in range(count)])
     classes = len(dataset.labels)
     weight = torch.stack([centroid_directions(unit[fold != f] - centres[f], targets[fold != f], classes) for f in range(count)])
-    return Readout(fold, centres, weight, torch.zeros_like(weight[..., 0]))
+    # A class without clips has no direction; its score is below any cosine, so that it never wins.
+    return Readout(fold, centres, weight, -2.0 * (weight == 0).all(-1).to(weight))
 
 
 def probe_readout(embeddings: Float[Tensor, "clip d"], dataset: AudioDataset, seed: int = 0) -> Readout:

@@ -201,7 +201,7 @@ def first_order(
     clips = len(features)
     reach = {"head": "heads", "mlp": "mlp"}.get(kind, "write")
     with torch.enable_grad(), record(encoder, **{reach: keep}):
-        score(encoder.encode(features.detach().requires_grad_(), longer)).sum().backward()
+        score(encoder.encode(features.detach().requires_grad_(), longer)).sum().backward(inputs=kept)  # and not the weights
     rows = []
     for i, (site, x) in enumerate(zip(encoder.sites, kept, strict=True)):
         if kind == "head":

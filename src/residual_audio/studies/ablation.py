@@ -211,6 +211,10 @@ def ablate(
         raise EvaluationError(f"unknown metric {metric!r}; one of {', '.join(METRICS)}")
     if metric == "zero-shot" and not encoder.has_text:
         raise EvaluationError(f"{encoder.name} has no text side; use --metric centroid or probe")
+    if metric == "zero-shot":
+        templates(template)  # an unknown set should be told before an hour of audio is encoded
+    if len(dataset.labels) < 2:
+        raise EvaluationError(f"{dataset.name} has one class; what a classifier loses needs at least two")
     if encoder.policy.crop == "windows":
         raise EvaluationError("ablation looks at one window a clip; use --crop start or centre")
     dataset = with_folds(dataset, folds, seed)
