@@ -142,7 +142,11 @@ def analyze_view(run: StoredRun, regime: str, level: str, rows: Int[np.ndarray, 
     tree = ward(dimensions.variance, how.clusters)
     plane = fingerprint_map(dimensions.variance, seed=how.seed, method=how.layout)
     tables["clusters"] = where[["label", "stage", "depth"]].assign(
-        order=tree.order.argsort().numpy(), cluster=tree.clusters.numpy(), x=plane.xy[:, 0].numpy(), y=plane.xy[:, 1].numpy(), map=plane.method
+        order=tree.order.argsort().numpy(),
+        cluster=tree.clusters.numpy(),
+        x=plane.xy.numpy()[:, 0],
+        y=plane.xy.numpy()[:, 1],
+        map=plane.method,
     )
     measures = [m for m in MEASURES if heads[m].notna().any()] + (["fisher"] if "fisher" in heads else [])
     named, by = heads.assign(dataset=run.info["dataset"]["name"]), "stage" if heads.stage.nunique() > 1 else "depth"

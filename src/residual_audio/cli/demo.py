@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import typer
 
 from .options import Limit, Out, open_dataset, open_model
 
+if TYPE_CHECKING:
+    from ..models import Encoder
+
 # The classes it was trained on, in new takes; and the two tasks that it was not.
 TASKS = ("synthetic", "synthetic-timbre", "synthetic-voice")
+LOOKED_INTO = "synthetic-timbre"
+# Every head through the rest of the network costs: a few clips show the picture, and the intervals say how sure it is.
+ABLATED = {"block": 96, "head": 24}
 
 
 def register(app: typer.Typer) -> None:
@@ -15,21 +25,33 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(limit: Limit = None, out: Out = None) -> None:
-    """Classify synthesised sounds with the embedded model: no download, a minute or so.
+    """Classify synthesised sounds with the embedded model, then look inside it: no download, a few minutes.
+
+    With `--out`, everything is kept: tables, figures, and the run that they were made from.
 
     ```
-    residual-audio demo
+    residual-audio demo --out runs/demo
     ```
     """
+    from .screen import console
+
+    encoder = open_model("tiny", "cpu")
+    heads, blocks = len(encoder.units.where("head")), len(encoder.units.blocks)
+    console.print(f"[bold]tiny[/]: {heads} heads in {blocks} blocks, preprocessing {encoder.policy.hash}", highlight=False)
+    classify(encoder, limit, out)
+    if out is not None:
+        look_inside(encoder, limit, out)
+        console.print(f"tables, figures and records: {out}", highlight=False, soft_wrap=True)
+
+
+def classify(encoder: Encoder, limit: int | None, out: Path | None) -> None:
+    """Zero-shot accuracy on the three synthetic tasks."""
     from rich.table import Column, Table
 
     from ..evaluation import zero_shot
     from .output import write_zero_shot
     from .screen import console, progress
 
-    encoder = open_model("tiny", "cpu")
-    heads, blocks = len(encoder.units.where("head")), len(encoder.units.blocks)
-    console.print(f"[bold]tiny[/]: {heads} heads in {blocks} blocks, preprocessing {encoder.policy.hash}", highlight=False)
     table = Table(
         Column("data", no_wrap=True),
         "clips",
@@ -51,5 +73,21 @@ def demo(limit: Limit = None, out: Out = None) -> None:
         if out is not None:
             write_zero_shot(out / name, encoder, data, result, {"limit": limit, "template": "sound-of", "seed": result.seed})
     console.print(table)
-    if out is not None:
-        console.print(f"tables and records: {out}")
+
+
+def look_inside(encoder: Encoder, limit: int | None, out: Path) -> None:
+    """Extract every head, ablate blocks and heads, analyse; the figures end up beside the run."""
+    from ..extraction import extract
+    from .ablate import ablate
+    from .analyze import analyze
+    from .screen import console, progress
+
+    data = open_dataset(LOOKED_INTO, None, False, limit)
+    folder = out / "run"
+    with progress(f"extracting {data.name}", len(data)) as advance:
+        extract(encoder, data, folder, ("head", "moments"), advance=advance)
+    for unit, clips in ABLATED.items():
+        ablate("tiny", LOOKED_INTO, unit=unit, limit=min(clips, limit or clips), metric="zero-shot", out=folder)
+    start = time.perf_counter()
+    analyze([str(folder)])
+    console.print(f"the analysis took {time.perf_counter() - start:.0f} s", highlight=False)
