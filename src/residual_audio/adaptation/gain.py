@@ -11,7 +11,7 @@ from typing import Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..spectra import Basis
 from .select import Place
@@ -21,23 +21,26 @@ MeanRule = Literal["keep", "drop"]
 
 @dataclass(frozen=True)
 class GainSet:
-    """Bases and gains of one place: ``axes [unit, axis, d]``, one unit a head, or a single one for other forms."""
+    """Bases and gains of one place: ``axes [unit, axis, d]``, one unit a head, or a single one for other forms.
+
+    ``gain`` has one number an axis, or a single one for all axes of a unit (``[unit, 1]``): a volume knob instead of an equaliser.
+    """
 
     place: Place
     axes: Float[Tensor, "unit axis d"]
     mean: Float[Tensor, "unit d"]
     variance: Float[Tensor, "unit axis"]
-    gain: Float[Tensor, "unit axis"]
+    gain: Float[Tensor, "unit gain"]
 
     @property
     def count(self) -> int:
         return self.gain.numel()
 
-    def matrix(self, gain: Float[Tensor, "unit axis"] | None = None) -> Float[Tensor, "unit d d"]:
+    def matrix(self, gain: Float[Tensor, "unit gain"] | None = None) -> Float[Tensor, "unit d d"]:
         r"""$I + \Phi^\top \mathrm{diag}(g - 1)\, \Phi$: symmetric; the identity for gains of one."""
         gain = self.gain if gain is None else gain
         identity = torch.eye(self.axes.shape[-1], dtype=self.axes.dtype, device=self.axes.device)
-        return identity + torch.einsum("uad,ua,uae->ude", self.axes, gain - 1, self.axes)
+        return identity + (self.axes * (gain - 1)[..., None]).mT @ self.axes
 
     def offset(self, matrix: Float[Tensor, "unit d d"], mean: MeanRule) -> Float[Tensor, "unit d"]:
         r"""The constant of the affine map: $\mu' - A\mu$."""
@@ -87,8 +90,10 @@ def starting_gains(basis: Basis, axes: int, start: float | None) -> Float[Tensor
     return gain * (before[:, :axes] < start)
 
 
-def gain_set(place: Place, basis: Basis, kept: int | float | None = None, start: float | None = None) -> GainSet:
-    """Gains at their start on the leading axes of a basis."""
+def gain_set(place: Place, basis: Basis, kept: int | float | None = None, start: float | None = None, tied: bool = False) -> GainSet:
+    """Gains at their start on the leading axes of a basis; ``tied``: a single one for all axes of a unit."""
+    if tied:
+        return GainSet(place, basis.axes, basis.mean, basis.variance, torch.ones_like(basis.variance[:, :1]))
     axes = kept_axes(basis, kept)
     return GainSet(place, basis.axes[:, :axes], basis.mean, basis.variance[:, :axes], starting_gains(basis, axes, start))
 
@@ -102,11 +107,3 @@ def random_basis(basis: Basis, seed: int) -> Basis:
     covariance = torch.einsum("uad,ua,uae->ude", basis.axes, basis.variance, basis.axes)
     variance = torch.einsum("uad,ude,uae->ua", axes, covariance, axes)
     return Basis(axes, variance, basis.mean)
-
-
-class GainParameters(nn.Module):
-    """The gains of a :class:`ResiDual` as parameters; nothing else is trained."""
-
-    def __init__(self, residual: ResiDual) -> None:
-        super().__init__()
-        self.values = nn.ParameterList([nn.Parameter(s.gain.clone()) for s in residual.sets])

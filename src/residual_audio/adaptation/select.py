@@ -63,9 +63,9 @@ def choose_places(units: UnitTable, selection: str) -> list[Place]:
     mlps: list[tuple[int, int]] = []
     known = set(units.blocks)
     for word in words:
-        form = next((f for f in FORMS if word.lower() in (f, f.removesuffix("s"))), None)
-        if form is not None:
-            forms.append(form)
+        named = next((f for f in FORMS if word.lower() in (f, f.removesuffix("s"))), None)
+        if named is not None:
+            forms.append(named)
         elif (match := STAGE.fullmatch(word)) and int(match[1]) < len(units.heads):
             blocks += [b for b in units.blocks if b[0] == int(match[1])]
         elif (match := BLOCK.fullmatch(word)) and (int(match[1]), int(match[2])) in known:
@@ -80,7 +80,8 @@ def choose_places(units: UnitTable, selection: str) -> list[Place]:
     places += [Place("mlps", (pair,)) for pair in sorted(set(mlps))]
     if forms or blocks or not words:
         inside = sorted(set(blocks), key=list(units.blocks).index) or list(units.blocks)
-        for form in dict.fromkeys(forms or ["heads"]):
+        default: list[Form] = ["heads"]
+        for form in dict.fromkeys(forms or default):
             places += all_places(units, form, inside)
     labels = [label for place in places for label in place.labels]
     twice = sorted({label for label in labels if labels.count(label) > 1})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from ..adaptation.train import Training
     from ..data import AudioDataset
     from ..models import Encoder
 
@@ -47,6 +48,51 @@ Seconds = Annotated[float | None, typer.Option("--seconds", help="Window length 
 Crop = Annotated[str | None, typer.Option("--crop", help="start, centre or windows (several windows, averaged); default: start.")]
 Pad = Annotated[str | None, typer.Option("--pad", help="repeatpad, repeat or pad; default: the checkpoint's own.")]
 Fast = Annotated[bool, typer.Option("--fast/--no-fast", help="Run HTS-AT's attention fused: the same numbers to rounding, in less time.")]
+
+Units = Annotated[
+    str,
+    typer.Option(
+        "--units",
+        help='What to reweight: heads, blocks or stages (attention writes), mlps, embedding; with stages, blocks or labels: "S2 S3 heads".',
+    ),
+]
+BasisLevel = Annotated[str, typer.Option("--level", help="PCA of all tokens (token) or of each clip's mean (clip).")]
+Kept = Annotated[
+    str | None, typer.Option("--kept", help="Axes with a gain: a number, or a share of the variance such as 0.99; default: all.")
+]
+Start = Annotated[
+    float | None,
+    typer.Option(
+        "--start", help="Gains start at one on the axes that explain this share of the variance, at zero elsewhere (seeds: 0.95)."
+    ),
+]
+Mean = Annotated[str, typer.Option("--mean", help="keep (gains of one change nothing) or drop (as in the papers).")]
+ObjectiveName = Annotated[str, typer.Option("--objective", help="prompts, centroid, both; auto: prompts where there is a text side.")]
+LogitScale = Annotated[
+    float | None, typer.Option("--logit-scale", help="Scale of the cosines; default: the model's own (1 as in the seeds).")
+]
+Epochs = Annotated[int, typer.Option("--epochs", min=1)]
+Patience = Annotated[int, typer.Option("--patience", min=1, help="Epochs without a better stopping accuracy.")]
+Rate = Annotated[float, typer.Option("--rate", help="Learning rate; 0 looks for one.")]
+Optimiser = Annotated[str, typer.Option("--optimiser", help="adamw, adam or schedulefree.")]
+
+
+def number(text: str | None) -> int | float | None:
+    """``"16"`` → 16, ``"0.99"`` → 0.99."""
+    if text is None:
+        return None
+    try:
+        return int(text) if "." not in text else float(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is neither a number of axes nor a share") from error
+
+
+def training(epochs: int, patience: int, rate: float, optimiser: str, seed: int) -> Training:
+    from ..adaptation.train import Training
+
+    if optimiser not in ("adamw", "adam", "schedulefree"):
+        raise typer.BadParameter(f"{optimiser!r} is none of adamw, adam, schedulefree")
+    return Training(epochs=epochs, patience=patience, rate=rate or None, optimiser=optimiser, seed=seed)  # type: ignore[arg-type]
 
 
 def open_model(model: str, device: str, **choices: Any) -> Encoder:

@@ -33,6 +33,7 @@ def progress(title: str, total: int) -> Iterator[Callable[[int], object]]:
 @contextmanager
 def fail_clearly() -> Iterator[None]:
     """Turn the errors that users can do something about into one line; anything else is a bug and keeps its trace."""
+    from ..adaptation import AdapterError, FoldError, SelectionError
     from ..analysis import AnalysisError
     from ..audio import AudioError
     from ..data import DataError
@@ -42,7 +43,8 @@ def fail_clearly() -> Iterator[None]:
 
     try:
         yield
-    except (AnalysisError, AudioError, DataError, EncoderError, EvaluationError, ExtractionError, StoreError) as error:
+    except (AdapterError, AnalysisError, AudioError, DataError, EncoderError, EvaluationError, ExtractionError, FoldError,
+            SelectionError, StoreError) as error:  # fmt: skip
         errors.print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:

@@ -1,0 +1,195 @@
+"""Cross-validate methods against each other: same folds, same parts, every test clip scored once; resumable."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+from safetensors import safe_open
+
+from ..adaptation.attach import attached
+from ..adaptation.select import choose_places
+from ..adaptation.streams import Streams, cache_streams, first_block
+from ..data import AudioDataset
+from ..data.prompts import templates
+from ..evaluation.classifiers import prompt_directions
+from ..evaluation.comparison import paired_table
+from ..evaluation.metrics import outcome
+from ..evaluation.readout import EvaluationError
+from ..evaluation.significance import mean_interval
+from ..evaluation.zero_shot import with_folds
+from ..extraction.extract import identity, open_or_create
+from ..extraction.shard import Settings
+from ..extraction.store import Store
+from ..models import Encoder
+from .memory import watched_memory
+from .methods import METHODS, FoldResult, FoldTask, Recipe
+from .parts import fold_parts
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An encoder and a dataset, ready to be adapted: streams cached, prompts embedded, folds fixed."""
+
+    encoder: Encoder
+    dataset: AudioDataset
+    streams: Streams
+    embeddings: torch.Tensor
+    directions: torch.Tensor | None
+    errors: dict[str, str]
+
+
+def prepare(encoder: Encoder, dataset: AudioDataset, recipe: Recipe, folds: str, template: str, seed: int, workers: int | None = None,
+            advance: Callable[[int], object] | None = None) -> Setting:  # fmt: skip
+    """Decode and run every clip once up to the first adapted block."""
+    if recipe.objective not in ("auto", "prompts", "centroid", "both"):
+        raise EvaluationError(f"unknown objective {recipe.objective!r}; one of auto, prompts, centroid, both")
+    if recipe.objective in ("prompts", "both") and not encoder.has_text:
+        raise EvaluationError(f"{encoder.name} has no text side; use --objective centroid")
+    # Prompts first: a missing tokenizer should be told before an hour of audio is encoded.
+    names = [dataset.names[label] for label in dataset.labels]
+    directions = prompt_directions(encoder, names, templates(template)).cpu() if encoder.has_text else None
+    block = first_block(encoder, choose_places(encoder.units, recipe.units))
+    streams = cache_streams(encoder, [c.audio for c in dataset.clips], block, workers=workers, advance=advance)
+    if not len(streams):
+        first = next(iter(streams.errors.values()), "the dataset is empty")
+        raise EvaluationError(f"{dataset.name}: none of {len(dataset)} clips could be read; the first error: {first}")
+    readable = replace(dataset, clips=tuple(dataset.clips[i] for i in streams.readable))
+    errors = {dataset.clips[i].id: message for i, message in streams.errors.items()}
+    return Setting(encoder, with_folds(readable, folds, seed), streams, streams.embed(np.arange(len(streams))).cpu(), directions, errors)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``cells``: one row a method, fold and repeat; ``summary``: one a method; ``paired``: every method against the first."""
+
+    cells: pd.DataFrame
+    summary: pd.DataFrame
+    paired: pd.DataFrame
+    errors: dict[str, str]
+
+
+def run_cell(setting: Setting, method: str, task: FoldTask, other: Setting | None) -> tuple[FoldResult, dict[str, float]]:
+    """One method on one fold, timed."""
+    start = time.perf_counter()
+    with watched_memory() as peak:
+        result = METHODS[method](task)
+    seconds = time.perf_counter() - start
+    facts: dict[str, float] = {"trained": result.trained, "seconds": seconds, "peak_mb": peak[0] / 2**20}
+    if other is not None and other.directions is not None and (result.residual is not None or method == "plain"):
+        facts["other"] = accuracy_elsewhere(other, result)
+    return result, facts
+
+
+def accuracy_elsewhere(other: Setting, result: FoldResult) -> float:
+    """Zero-shot accuracy of the adapted model on another dataset: what adapting cost there."""
+    embeddings = other.embeddings
+    if result.residual is not None:
+        with attached(other.encoder, result.residual.to(other.encoder.device, other.encoder.dtype)):
+            embeddings = other.streams.embed(np.arange(len(other.streams))).cpu()
+    scores = F.normalize(embeddings, dim=-1) @ other.directions.T  # type: ignore[union-attr]
+    return float(outcome(scores.numpy(), other.dataset.targets).correct.mean())
+
+
+def compare(
+    encoder: Encoder,
+    dataset: AudioDataset,
+    methods: Sequence[str],
+    out: str | Path,
+    recipe: Recipe = Recipe(),
+    *,
+    other: AudioDataset | None = None,
+    folds: str = "official",
+    template: str = "sound-of",
+    repeats: int = 1,
+    shots: int | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    advance: Callable[[int], object] | None = None,
+    tell: Callable[[str], object] | None = None,
+) -> Comparison:
+    """Cross-validate ``methods``. Each fold × method × repeat that is finished is kept in ``out``; the same call goes on where it stopped.
+
+    ``other``: a second dataset on which the adapted models' zero-shot accuracy is measured too. ``shots``: at most so many training clips a
+    class. ``advance(n)`` is told of clips while they are decoded, ``tell(line)`` of every finished cell.
+    """
+    unknown = [m for m in methods if m not in METHODS]
+    if unknown or not methods:
+        raise EvaluationError(f"unknown method {', '.join(unknown) or '(none given)'}; one or more of {', '.join(METHODS)}")
+    store = Store(str(out))
+    with store.locked():
+        mine = identity(encoder, dataset, Settings(("embedding",)))
+        choices = {
+            "recipe": asdict(recipe),
+            "folds": folds,
+            "template": template,
+            "shots": shots,
+            "seed": seed,
+            "other": other and other.name,
+        }
+        open_or_create(store, {**mine, "settings": choices})
+        there = set(store.names("cells"))
+        setting = prepare(encoder, dataset, recipe, folds, template, seed, workers, advance)
+        elsewhere = None if other is None else prepare(encoder, other, recipe, "official", template, seed, workers, advance)
+        targets, classes = torch.from_numpy(setting.dataset.targets), len(dataset.labels)
+        wanted = []
+        for repeat in range(repeats):
+            for fold, parts in fold_parts(setting.dataset, seed + repeat, shots):
+                for method in methods:
+                    name = f"{method}-fold{fold}-repeat{repeat}.safetensors"
+                    wanted.append(name)
+                    if name in there:
+                        continue
+                    task = FoldTask(setting.streams, setting.embeddings, targets, classes, setting.directions, parts, recipe, seed + repeat)
+                    result, facts = run_cell(setting, method, task, elsewhere)
+                    header = {"facts": json.dumps(facts), "history": json.dumps(result.history), "cell": json.dumps([method, fold, repeat])}
+                    tensors = {"scores": result.scores.float(), "test": torch.from_numpy(parts.test)}
+                    store.write_tensors(f"cells/{name}", tensors, header)
+                    if tell is not None:
+                        right = outcome(result.scores.numpy(), setting.dataset.targets[parts.test]).correct.mean()
+                        tell(f"{method}, fold {fold}: {100 * right:.1f} % in {facts['seconds']:.0f} s")
+        found = gather(store, wanted, setting.dataset.targets, list(methods), repeats, seed)
+        store.write_json("run.json", {**store.read_json("run.json"), "status": "complete"})
+    return replace(found, errors=setting.errors)
+
+
+def gather(store: Store, names: Sequence[str], targets: np.ndarray, methods: list[str], repeats: int, seed: int) -> Comparison:
+    """The tables, from the cells on disk alone."""
+    rows = []
+    correct = {m: np.zeros(len(targets)) for m in methods}
+    for name in names:
+        with safe_open(store.reading(f"cells/{name}"), "pt") as file:
+            facts, (method, fold, repeat) = json.loads(file.metadata()["facts"]), json.loads(file.metadata()["cell"])
+            scores, test = file.get_tensor("scores").numpy(), file.get_tensor("test").numpy()
+        right = outcome(scores, targets[test]).correct
+        correct[method][test] += right / repeats
+        rows.append({"method": method, "fold": fold, "repeat": repeat, "clips": len(test), "accuracy": float(right.mean()), **facts})
+    cells = pd.DataFrame(rows)
+    summary = []
+    for method in methods:
+        mine = cells[cells.method == method]
+        interval = mean_interval(correct[method], seed=seed)
+        by_fold = mine.groupby("fold").accuracy.mean()
+        summary.append(
+            {
+                "method": method,
+                "trained": int(mine.trained.max()),
+                "accuracy": float(by_fold.mean()),
+                "std": float(by_fold.std()),
+                "low": interval.low,
+                "high": interval.high,
+                "seconds": float(mine.seconds.mean()),
+                "peak_mb": float(mine.peak_mb.max()),
+                **({"other": float(mine.other.mean())} if "other" in mine and mine.other.notna().any() else {}),
+            }
+        )
+    ordered = {m: cells[cells.method == m].sort_values(["repeat", "fold"]).accuracy.to_numpy() for m in methods}
+    paired = paired_table(correct, ordered, methods[0], cells.fold.nunique(), seed)
+    return Comparison(cells, pd.DataFrame(summary), paired, {})

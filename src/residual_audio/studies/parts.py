@@ -1,0 +1,53 @@
+"""Who may see what: disjoint parts of the clips for the basis, for training, for stopping and for the test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data import AudioDataset, grouped_folds
+
+# Of five equal parts of the training clips, one gives the basis, one says when to stop, three are learned from.
+PIECES = 5
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Row numbers. ``basis``, ``train`` and ``stop`` are disjoint and make up the training folds; ``test`` is the held-out fold."""
+
+    basis: np.ndarray
+    train: np.ndarray
+    stop: np.ndarray
+    test: np.ndarray
+
+    @property
+    def seen(self) -> np.ndarray:
+        """All but the test clips."""
+        return np.sort(np.concatenate([self.basis, self.train, self.stop]))
+
+
+def group_of(dataset: AudioDataset) -> list[str]:
+    """The speaker or recording of each clip, where the dataset knows it; else the clip itself."""
+    return [next((t for t in c.tags if t.startswith(("speaker:", "recording:"))), c.id) for c in dataset.clips]
+
+
+def inner_parts(dataset: AudioDataset, rows: np.ndarray, test: np.ndarray, seed: int, shots: int | None = None) -> Parts:
+    """Split the training clips ``rows``; clips of one speaker or recording stay together. ``shots``: at most so many clips a class."""
+    groups = group_of(dataset)
+    labels = [dataset.clips[i].label for i in rows]
+    piece = np.array(grouped_folds(labels, [groups[i] for i in rows], PIECES, seed))
+    basis, stop, train = rows[piece == 1], rows[piece == 2], rows[piece > 2]
+    if shots is not None:
+        rng, targets = np.random.default_rng(seed), dataset.targets
+        chosen = [rng.permutation(train[targets[train] == c])[:shots] for c in range(len(dataset.labels))]
+        train = np.sort(np.concatenate(chosen))
+    return Parts(basis, train, stop, test)
+
+
+def fold_parts(dataset: AudioDataset, seed: int = 0, shots: int | None = None) -> Iterator[tuple[int, Parts]]:
+    """One set of parts a fold of the dataset; every clip is tested once."""
+    folds = np.array([c.fold for c in dataset.clips])
+    for fold in np.unique(folds):
+        yield int(fold), inner_parts(dataset, np.flatnonzero(folds != fold), np.flatnonzero(folds == fold), seed, shots)

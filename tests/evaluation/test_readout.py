@@ -1,0 +1,209 @@
+"""Readouts against scikit-learn and slow loops, and the promise that no clip helps to make its own."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.neighbors import NearestCentroid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from residual_audio.data import AudioDataset, Clip, make_dataset
+from residual_audio.evaluation import EvaluationError
+from residual_audio.evaluation.metrics import margins, outcome
+from residual_audio.evaluation.probe import INNER_FOLDS, NEVER, STRENGTHS, fit_probe
+from residual_audio.evaluation.readout import centroid_readout, probe_readout, prompt_readout
+from residual_audio.evaluation.significance import mean_interval, mean_intervals
+
+READOUTS = {"centroid": centroid_readout, "probe": probe_readout}
+
+
+def hand_made(labels, folds) -> AudioDataset:
+    return make_dataset("hand", [Clip(str(i), f"{i}.wav", x, f) for i, (x, f) in enumerate(zip(labels, folds, strict=True))], "official")
+
+
+def blobs(labels, noise=1.0, seed=0, d=6) -> torch.Tensor:
+    """Clips about a direction of their class, of any length."""
+    rng = np.random.default_rng(seed)
+    centre = {label: rng.standard_normal(d) for label in sorted(set(labels))}
+    return torch.from_numpy(np.stack([rng.uniform(0.5, 3) * (centre[x] + noise * rng.standard_normal(d)) for x in labels]))
+
+
+@pytest.fixture(params=[2, 4])
+def case(request):
+    """Balanced classes in three folds, numbered 1, 5 and 9 as a dataset may have them."""
+    labels = [f"class {i % request.param}" for i in range(60)]
+    folds = [(1, 5, 9)[(i // request.param) % 3] for i in range(60)]
+    return blobs(labels), hand_made(labels, folds)
+
+
+def parts(data, fold):
+    """Rows of the other folds and of this one."""
+    mine = np.array([c.fold for c in data.clips]) == fold
+    return np.flatnonzero(~mine), np.flatnonzero(mine)
+
+
+def test_prompts_are_cosines():
+    embeddings, directions = torch.randn(3, 5, 8), F.normalize(torch.randn(4, 8), dim=-1)
+    readout = prompt_readout(directions, 5)
+    scores = readout.scores(embeddings)
+    assert scores.shape == (3, 5, 4)
+    for unit in range(3):
+        for clip in range(5):
+            for c in range(4):
+                e = embeddings[unit, clip]
+                assert scores[unit, clip, c] == pytest.approx(float(e @ directions[c] / e.norm()), abs=1e-6)
+    assert torch.equal(readout.scores(embeddings[:, 1:3], slice(1, 3)), scores[:, 1:3])
+
+
+def test_centroids_equal_scikit_learn_fold_by_fold(case):
+    embeddings, data = case
+    scores = centroid_readout(embeddings, data).scores(embeddings)
+    unit = (embeddings / embeddings.norm(dim=-1, keepdim=True)).numpy()
+    for fold in (1, 5, 9):
+        train, test = parts(data, fold)
+        centre = unit[train].mean(0)
+        rows = [(unit[i] - centre) / np.linalg.norm(unit[i] - centre) for i in range(len(unit))]
+        centroids = NearestCentroid().fit(np.stack([rows[i] for i in train]), data.targets[train]).centroids_
+        for i in test:
+            expected = [rows[i] @ c / np.linalg.norm(c) for c in centroids]
+            np.testing.assert_allclose(scores[i], expected, rtol=1e-10, atol=1e-12)
+
+
+def test_the_probe_equals_scikit_learn_fold_by_fold(case):
+    embeddings, data = case
+    readout = probe_readout(embeddings, data, seed=3)
+    scores = readout.scores(embeddings)
+    unit = F.normalize(embeddings, dim=-1).numpy()
+    for fold in (1, 5, 9):
+        train, test = parts(data, fold)
+        rows, targets = torch.from_numpy(unit[train]), torch.from_numpy(data.targets[train])
+        *_, strength = fit_probe(rows, targets, len(data.labels), seed=3)
+        theirs = make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=2000)).fit(unit[train], data.targets[train])
+        np.testing.assert_array_equal(scores[test].argmax(1), theirs.predict(unit[test]))
+        np.testing.assert_allclose(scores[test].softmax(1), theirs.predict_proba(unit[test]), atol=1e-8)
+
+
+def test_the_strength_is_chosen_inside_the_training_clips(case):
+    """As a grid search would on the standardised rows; of equals the smallest."""
+    embeddings, data = case
+    rows, targets = embeddings.float(), torch.from_numpy(data.targets)
+    *_, strength = fit_probe(rows, targets, len(data.labels), seed=5)
+    inner = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=5)
+    search = GridSearchCV(LogisticRegression(max_iter=2000), {"C": STRENGTHS}, cv=inner)
+    search.fit(StandardScaler().fit_transform(rows.double().numpy()), data.targets)
+    assert strength == search.best_params_["C"]
+
+
+@pytest.mark.parametrize("kind", READOUTS)
+def test_nothing_of_a_fold_is_in_its_own_readout(case, kind):
+    """Other labels and other sounds in one fold: its readout stays bit by bit, and the others do not."""
+    embeddings, data = case
+    before = READOUTS[kind](embeddings, data)
+    _, test = parts(data, 5)
+    labels = [c.label for c in data.clips]
+    for i, j in zip(test, np.roll(test, 1), strict=True):
+        labels[i] = data.clips[j].label
+    changed = embeddings.clone()
+    changed[test] = torch.randn(len(test), embeddings.shape[1], dtype=torch.float64)
+    other = replace(data, clips=tuple(replace(c, label=x) for c, x in zip(data.clips, labels, strict=True)))
+    after = READOUTS[kind](changed, other)
+    for name in ("centre", "weight", "bias"):
+        assert torch.equal(getattr(before, name)[1], getattr(after, name)[1]), name
+    for fold in (0, 2):
+        assert not torch.allclose(before.weight[fold], after.weight[fold])
+
+
+@pytest.mark.parametrize("kind", READOUTS)
+def test_the_length_of_an_embedding_does_not_matter_and_versions_are_independent(case, kind):
+    embeddings, data = case
+    readout = READOUTS[kind](embeddings, data)
+    versions = torch.stack([embeddings, 7 * embeddings, -embeddings])
+    scores = readout.scores(versions)
+    torch.testing.assert_close(scores[1], scores[0])
+    torch.testing.assert_close(scores[2], readout.scores(-embeddings))
+    torch.testing.assert_close(readout.scores(versions[:, 10:20], slice(10, 20)), scores[:, 10:20])
+
+
+@pytest.mark.parametrize("kind", READOUTS)
+def test_a_class_that_training_never_saw_never_wins(kind):
+    """Class c is in fold 1 only. Where all cosines are negative, a score of zero for it would be the best."""
+    labels, folds = ["a", "b"] * 5 + ["c"] * 2, [1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 1, 1]
+    data, negative = hand_made(labels, folds), False
+    first = np.array(folds) == 1
+    for seed in range(20):
+        embeddings = torch.from_numpy(np.random.default_rng(seed).standard_normal((12, 3)) + 1)
+        scores = READOUTS[kind](embeddings, data).scores(embeddings)
+        assert (scores[first].argmax(1) != 2).all()
+        assert scores.isfinite().all()
+        negative |= bool((scores[first][:, :2] < 0).all(1).any())
+        assert (margins(scores.numpy(), data.targets)[-2:] < 0).all()
+    assert negative or kind == "probe", "no clip was against all classes, so the test proves nothing"
+
+
+def test_two_classes_have_opposite_scores_whose_difference_is_the_decision():
+    labels = ["a", "b"] * 15
+    x = F.normalize(blobs(labels), dim=-1)
+    targets = torch.tensor([0, 1] * 15)
+    weight, bias, strength = fit_probe(x, targets, 2)
+    theirs = make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=2000)).fit(x.numpy(), targets.numpy())
+    scores = x @ weight.T + bias
+    np.testing.assert_allclose(scores[:, 1] - scores[:, 0], theirs.decision_function(x.numpy()), rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(weight[0], -weight[1])
+
+
+def test_one_training_class_always_wins():
+    weight, bias, strength = fit_probe(torch.randn(5, 3), torch.full((5,), 1), 3)
+    assert np.isnan(strength)
+    assert not weight.any()
+    assert bias.tolist() == [NEVER, 0.0, NEVER]
+
+
+def test_a_class_with_few_clips_takes_the_middle_strength():
+    *_, strength = fit_probe(torch.randn(9, 3), torch.tensor([0] * 7 + [1] * 2), 2)
+    assert strength == 1.0
+
+
+def test_an_entry_that_never_varies_has_no_weight():
+    x = torch.randn(30, 4, dtype=torch.float64)
+    x[:, 2] = 0.25
+    weight, bias, _ = fit_probe(x, torch.arange(30) % 3, 3)
+    assert weight.isfinite().all()
+    assert bias.isfinite().all()
+    torch.testing.assert_close(weight[:, 2], torch.zeros(3, dtype=torch.float64), atol=1e-8, rtol=0)
+
+
+@pytest.mark.parametrize("kind", READOUTS)
+def test_one_fold_is_not_enough(kind):
+    with pytest.raises(EvaluationError, match="at least two folds"):
+        READOUTS[kind](torch.randn(6, 3), hand_made(["a", "b"] * 3, [1] * 6))
+
+
+def test_margins_equal_a_loop():
+    rng = np.random.default_rng(0)
+    scores, targets = rng.standard_normal((3, 20, 5)).round(1), rng.integers(0, 5, 20)
+    found = margins(scores, targets)
+    assert found.shape == (3, 20)
+    for unit in range(3):
+        for clip, target in enumerate(targets):
+            others = [s for c, s in enumerate(scores[unit, clip]) if c != target]
+            assert found[unit, clip] == scores[unit, clip, target] - max(others)
+        # A tie has no margin, and counts as wrong.
+        np.testing.assert_array_equal(found[unit] > 0, outcome(scores[unit], targets).correct)
+
+
+def test_margins_keep_their_digits_beside_a_class_that_never_wins():
+    scores = np.array([[0.123456789, NEVER]], dtype=np.float32)
+    assert margins(scores, np.array([1]))[0] - NEVER == pytest.approx(-0.123456789, rel=1e-6)
+
+
+def test_intervals_of_many_columns_are_those_of_each():
+    values = np.random.default_rng(0).standard_normal((40, 6)).round(2)
+    value, low, high = mean_intervals(values, seed=4)
+    for column in range(6):
+        assert mean_interval(values[:, column], seed=4) == pytest.approx((value[column], low[column], high[column]), rel=1e-12)
+    assert ((low <= value) & (value <= high)).all()
