@@ -12,19 +12,35 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .adaptation import attached, fold, load_adapter, save_adapter
     from .analysis import analyze
     from .data import load_dataset
     from .evaluation import zero_shot
     from .extraction import Run, extract
     from .models import load_encoder
-    from .studies import ablate
+    from .studies import ablate, adapt, compare
 
 try:
     __version__ = version("residual-audio")
 except PackageNotFoundError:
     __version__ = "0+unknown"
 
-__all__ = ["Run", "__version__", "ablate", "analyze", "extract", "load_dataset", "load_encoder", "zero_shot"]
+__all__ = [
+    "Run",
+    "__version__",
+    "ablate",
+    "adapt",
+    "analyze",
+    "attached",
+    "compare",
+    "extract",
+    "fold",
+    "load_adapter",
+    "load_dataset",
+    "load_encoder",
+    "save_adapter",
+    "zero_shot",
+]
 
 _HOME = {
     "load_encoder": ".models",
@@ -34,6 +50,12 @@ _HOME = {
     "Run": ".extraction",
     "analyze": ".analysis",
     "ablate": ".studies",
+    "adapt": ".studies",
+    "compare": ".studies",
+    "attached": ".adaptation",
+    "fold": ".adaptation",
+    "load_adapter": ".adaptation",
+    "save_adapter": ".adaptation",
 }
 
 

@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import NearestCentroid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 from residual_audio.data import AudioDataset, Clip, make_dataset
 from residual_audio.evaluation import EvaluationError
@@ -20,6 +21,13 @@ from residual_audio.evaluation.readout import centroid_readout, probe_readout, p
 from residual_audio.evaluation.significance import mean_interval, mean_intervals
 
 READOUTS = {"centroid": centroid_readout, "probe": probe_readout}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small fits are done before threads have found each other."""
+    with threadpool_limits(1):
+        yield
 
 
 def hand_made(labels, folds) -> AudioDataset:
@@ -135,7 +143,7 @@ def test_a_class_that_training_never_saw_never_wins(kind):
     labels, folds = ["a", "b"] * 5 + ["c"] * 2, [1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 1, 1]
     data, negative = hand_made(labels, folds), False
     first = np.array(folds) == 1
-    for seed in range(20):
+    for seed in range(20 if kind == "centroid" else 4):
         embeddings = torch.from_numpy(np.random.default_rng(seed).standard_normal((12, 3)) + 1)
         scores = READOUTS[kind](embeddings, data).scores(embeddings)
         assert (scores[first].argmax(1) != 2).all()

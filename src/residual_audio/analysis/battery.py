@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -131,6 +131,8 @@ def analyze_view(run: StoredRun, regime: str, level: str, rows: Int[np.ndarray, 
     """All tables of one regime at one level."""
     seen, where = view(run, regime, level, rows), places(run.units)
     dimensions = head_dimensions(run, seen, how.k, advance)
+    # The same spectrum in every table: a constant head has none, and rounding is not taken for one.
+    seen = replace(seen, basis=replace(seen.basis, variance=dimensions.variance))
     heads = pd.concat([where, dimensions.table], axis=1)
     heads["ceiling"] = np.minimum(heads.get("distinct", heads.n) - 1, seen.rank.numpy())
     for name in COUNTS:

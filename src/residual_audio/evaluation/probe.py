@@ -25,6 +25,7 @@ def fit_probe(
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_score
+    from threadpoolctl import threadpool_limits
 
     x, y = embeddings.double().cpu().numpy(), targets.cpu().numpy()
     mean, deviation = x.mean(0), x.std(0)
@@ -40,7 +41,8 @@ def fit_probe(
         return LogisticRegression(C=strength, max_iter=2000)
 
     strength = 1.0
-    with warnings.catch_warnings():
+    # The solver's vectors are short: threads would only wait for each other.
+    with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore", ConvergenceWarning)
         if counts.min() >= INNER_FOLDS:
             inner = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=seed)

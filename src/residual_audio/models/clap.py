@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import AutoTokenizer, ClapFeatureExtractor, ClapModel, PreTrainedTokenizerBase
 
 from ..audio import MelSpec, Preprocessing
-from .encoder import ReadoutSite, file_digest, open_tokenizer
+from .encoder import ReadoutSite, copy_companions, file_digest, open_tokenizer
 from .htsat import HtsatEncoder, htsat_sites, htsat_stages, htsat_units
 
 
@@ -71,6 +71,24 @@ class ClapEncoder(HtsatEncoder):
         tokens = self.tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt").to(self.device)
         pooled = self.module.text_model(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]).pooler_output
         return self.module.text_projection(pooled)
+
+    def save(self, folder: Path) -> Path:
+        """Loads with plain ``ClapModel.from_pretrained``."""
+        self.module.save_pretrained(folder)
+        copy_companions(self.source, folder, COMPANIONS)
+        return folder
+
+
+# Files beside the weights that a checkpoint needs to be opened.
+COMPANIONS = (
+    "preprocessor_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+)
 
 
 def local_revision(folder: Path) -> str:

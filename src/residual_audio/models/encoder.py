@@ -7,6 +7,7 @@ it never repeats a forward pass of the model it adapts.
 from __future__ import annotations
 
 import hashlib
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -214,9 +215,23 @@ class Encoder(ABC):
         parts = [self.encode_text(list(texts[i : i + batch_size])) for i in range(0, len(texts), batch_size)]
         return F.normalize(torch.cat(parts), dim=-1) if parts else torch.zeros(0, self.dim)
 
+    def save(self, folder: Path) -> Path:
+        """Write the model as a checkpoint of the layout it came from, into an empty or new directory."""
+        raise EncoderError(f"{type(self).__name__} cannot be written")
+
     def __repr__(self) -> str:
         heads, blocks = len(self.units.where("head")), len(self.units.blocks)
         return f"<{type(self).__name__} {self.name} · {heads} heads, {blocks} blocks, d = {self.dim}, policy {self.policy.hash}>"
+
+
+def copy_companions(source: str, folder: Path, names: Sequence[str]) -> None:
+    """Copy small files (feature extractor, tokenizer) beside written weights, where the checkpoint has them."""
+    from transformers.utils.hub import cached_file
+
+    for name in names:
+        found = cached_file(source, name, _raise_exceptions_for_missing_entries=False, _raise_exceptions_for_connection_errors=False)
+        if found is not None:
+            shutil.copyfile(found, folder / name)
 
 
 def file_digest(path: Path) -> str:

@@ -79,6 +79,13 @@ def fuse_attention(module: nn.Module) -> None:
             part.forward = MethodType(fused_forward, part)
 
 
+def refuse_copied(original: nn.Module, copied: nn.Module) -> None:
+    """After a deep copy, whose attention would still run the original's: bind every fused attention to itself."""
+    if any("forward" in part.__dict__ for part in original.modules() if isinstance(part, ClapAudioSelfAttention)):
+        unfuse_attention(copied)
+        fuse_attention(copied)
+
+
 def unfuse_attention(module: nn.Module) -> None:
     """Back to transformers' own forward."""
     for part in module.modules():

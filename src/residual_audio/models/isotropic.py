@@ -15,8 +15,8 @@ from transformers.models.whisper.modeling_whisper import WhisperEncoder as Whisp
 
 from ..audio import MelSpec, Preprocessing
 from ..units import UnitTable
-from .clap import local_revision
-from .encoder import BlockSite, Encoder, EncoderError, ReadoutSite, StageSite
+from .clap import COMPANIONS, local_revision
+from .encoder import BlockSite, Encoder, EncoderError, ReadoutSite, StageSite, copy_companions
 
 # Cosines of encoders that were never trained to match texts have no scale of their own; this is CLIP's initial one.
 NEUTRAL_LOGIT_SCALE = 1 / 0.07
@@ -47,7 +47,7 @@ class WhisperEncoder(IsotropicEncoder):
     """
 
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu", seconds: float = 10.0) -> None:
-        self.name = name or str(source)
+        self.source, self.name = str(source), name or str(source)
         module = WhisperModel.from_pretrained(str(source), dtype=torch.float32)
         extractor = WhisperFeatureExtractor.from_pretrained(str(source))
         rate, hop = extractor.sampling_rate, extractor.hop_length
@@ -77,6 +77,14 @@ class WhisperEncoder(IsotropicEncoder):
     def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
         return self.module(features[:, 0].transpose(1, 2)).last_hidden_state.mean(1)
 
+    def save(self, folder: Path) -> Path:
+        """With the whole position table of the checkpoint, however short the window is here."""
+        whole = WhisperModel.from_pretrained(self.source, dtype=torch.float32)
+        whole.load_state_dict({k: v for k, v in self.module.state_dict().items() if not k.startswith("embed_positions.")}, strict=False)
+        whole.save_pretrained(folder)
+        copy_companions(self.source, folder, COMPANIONS)
+        return folder
+
 
 def keep_positions(module: WhisperModel, positions: int) -> None:
     """Shorten the encoder's window to its first ``positions`` tokens."""
@@ -89,7 +97,7 @@ class AstEncoder(IsotropicEncoder):
     """The Audio Spectrogram Transformer; the embedding is the mean of its two summary tokens."""
 
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
-        self.name = name or str(source)
+        self.source, self.name = str(source), name or str(source)
         module = ASTModel.from_pretrained(str(source), dtype=torch.float32)
         extractor = ASTFeatureExtractor.from_pretrained(str(source))
         rate, hop, frame = extractor.sampling_rate, 160, 400
@@ -113,3 +121,8 @@ class AstEncoder(IsotropicEncoder):
 
     def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
         return self.module(features[:, 0]).pooler_output
+
+    def save(self, folder: Path) -> Path:
+        self.module.save_pretrained(folder)
+        copy_companions(self.source, folder, COMPANIONS)
+        return folder

@@ -6,6 +6,7 @@ Widths, depths, heads, window and grid are inferred from the state dict. The fro
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -194,6 +195,30 @@ class MsClapEncoder(HtsatEncoder):
         states = self.module.text_model(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]).last_hidden_state
         last = tokens["input_ids"].ne(0).sum(-1) - 1
         return self.module.text_projection(states[torch.arange(len(texts), device=self.device), last])
+
+    def save(self, folder: Path) -> Path:
+        """``folder/<name>.pth`` with exactly the keys and shapes of the file that was opened, in Microsoft's layout."""
+        loaded = torch.load(self.path, map_location="cpu", weights_only=True)
+        state = loaded.get("model", loaded)
+        prefix = "module." if any(key.startswith("module.") for key in state) else ""
+        for part, theirs in (("audio_projection", "audio_encoder.projection."), ("text_projection", "caption_encoder.projection.")):
+            for key, value in self.module.get_submodule(part).state_dict().items():
+                state[prefix + theirs + key] = value.cpu().to(state[prefix + theirs + key].dtype)
+        ours = self.module.audio_model.state_dict()
+        for key in below(state, prefix + AUDIO):
+            # The mapping of one key at a time, on a marker, gives the names it goes to.
+            names = list(to_transformers({key: torch.zeros(3)}))
+            if names:
+                old = state[prefix + AUDIO + key]
+                state[prefix + AUDIO + key] = (
+                    torch.cat([ours[n].cpu() for n in names]).to(old.dtype) if len(names) > 1 else ours[names[0]].cpu().to(old.dtype)
+                )
+        target = folder / self.path.name
+        torch.save(loaded, target)
+        for name in ("tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json"):
+            if (self.path.parent / name).exists():
+                shutil.copyfile(self.path.parent / name, folder / name)
+        return target
 
 
 def load_exactly(module: nn.Module, state: State, path: Path) -> None:

@@ -1,0 +1,349 @@
+"""Ablation studies against the slow way, and what becomes of them when something goes wrong."""
+
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import soundfile
+import torch
+from scipy import stats
+
+from residual_audio.cli import main
+from residual_audio.data import DataError, load_dataset
+from residual_audio.data.prompts import templates
+from residual_audio.evaluation import EvaluationError, mean_interval, prompt_directions
+from residual_audio.evaluation.readout import centroid_readout, probe_readout, prompt_readout
+from residual_audio.extraction import StoreError
+from residual_audio.extraction.record import record
+from residual_audio.models import load_encoder
+from residual_audio.studies import ablate
+from residual_audio.units import Unit
+
+COLUMNS = ["label", "kind", "stage", "block", "depth", "head", "accuracy_drop", "accuracy_low", "accuracy_high", "margin_drop",
+           "margin_low", "margin_high", "first_order"]  # fmt: skip
+STUDIES = [
+    ("msclap", "head", "mean", "zero-shot"),
+    ("whisper", "head", "zero", "centroid"),
+    ("whisper", "block", "mean", "probe"),
+    ("msclap", "stage", "zero", "centroid"),
+    ("whisper", "mlp", "mean", "probe"),
+]
+
+
+@pytest.fixture(scope="module")
+def encoders(msclap_path, whisper_dir):
+    """In double precision, so that two ways to the same number can be told from two numbers."""
+    found = {"msclap": load_encoder(msclap_path), "whisper": load_encoder(whisper_dir, seconds=1.0)}
+    for encoder in found.values():
+        encoder.module.to(torch.float64)
+    return found
+
+
+@pytest.fixture(scope="module")
+def voices():
+    """Two clips of each of eight classes, in two folds."""
+    return load_dataset("synthetic-voice", per_class=2)
+
+
+@pytest.fixture(scope="module", params=STUDIES, ids="-".join)
+def study(request, encoders, voices):
+    name, unit, how, metric = request.param
+    return encoders[name], unit, how, metric, ablate(encoders[name], voices, unit, how, metric, batch_size=6, rows=5, seed=3)
+
+
+def inputs(encoder, clip):
+    prepared = encoder.prepare(clip.audio)
+    return prepared.features.to(encoder.dtype), torch.tensor([prepared.longer])
+
+
+def slow_means(encoder, clips):
+    """Mean over tokens and clips of every head output and MLP write, clip by clip."""
+    heads, mlp = {}, {}
+    for clip in clips:
+        with torch.inference_mode(), record(
+            encoder,
+            heads=lambda site, z: heads.setdefault((site.stage, site.block), []).append(z.reshape(-1, z.shape[-1]).mean(0)),
+            mlp=lambda site, m: mlp.setdefault((site.stage, site.block), []).append(m.reshape(-1, m.shape[-1]).mean(0)),
+        ):  # fmt: skip
+            encoder.encode(*inputs(encoder, clip))
+    return tuple({place: torch.stack(rows).mean(0) for place, rows in found.items()} for found in (heads, mlp))
+
+
+def replaced(encoder, label, kind, how, means):
+    """Hooks that put zero or the mean in a unit's place, written from the definition."""
+    heads, mlp = means
+
+    def here(site):
+        return label.startswith(f"S{site.stage}B{site.block}") if "B" in label else label == f"S{site.stage}"
+
+    def in_heads(site, z):
+        unit = Unit.parse(label)
+        if (unit.stage, unit.block) != (site.stage, site.block):
+            return None
+        d = encoder.units.d_head[site.stage]
+        part, z = slice(unit.head * d, (unit.head + 1) * d), z.clone()
+        z[..., part] = heads[site.stage, site.block][part] if how == "mean" else 0.0
+        return z
+
+    def in_write(site, a):
+        if not here(site):
+            return None
+        projection = encoder.module.get_submodule(site.projection)
+        mean = projection.weight @ heads[site.stage, site.block] + projection.bias
+        return (mean if how == "mean" else torch.zeros_like(mean)).expand_as(a)
+
+    def in_mlp(site, m):
+        return (mlp[site.stage, site.block] if how == "mean" else torch.zeros_like(m[0, 0])).expand_as(m) if here(site) else None
+
+    hooks = {"head": {"heads": in_heads}, "mlp": {"mlp": in_mlp}}.get(kind, {"write": in_write})
+    return record(encoder, **hooks)
+
+
+def embeddings(encoder, clips):
+    with torch.inference_mode():
+        return torch.cat([encoder.encode(*inputs(encoder, clip)) for clip in clips])
+
+
+def test_one_row_a_unit(study):
+    encoder, unit, how, metric, result = study
+    table = result.table()
+    assert list(table.columns) == COLUMNS
+    assert (table.kind == unit).all()
+    units = encoder.units
+    expected = {
+        "head": [u.label for u in units.where("head")],
+        "mlp": [u.label for u in units.where("mlp")],
+        "block": [f"S{s}B{b}" for s, b in units.blocks],
+        "stage": [f"S{s}" for s in range(len(units.heads))],
+    }[unit]
+    assert table.label.tolist() == expected == result.labels
+    assert (table["head"] >= 0).all() == (unit == "head")
+    assert (table.block >= 0).all() == (unit != "stage")
+    for _, row in table.iterrows():
+        assert row.label.startswith(f"S{row.stage}" if unit == "stage" else f"S{row.stage}B{row.block}")
+        assert units.blocks[row.depth] == (row.stage, max(row.block, 0))
+    assert (result.kind, result.how, result.metric, result.errors) == (unit, how, metric, {})
+    assert result.ablated.shape == (len(table), 16, 8)
+
+
+def test_drops_equal_the_slow_way(study, voices):
+    """Whole forwards with hooks, clip by clip; the classifier is that of the whole model throughout."""
+    encoder, unit, how, metric, result = study
+    whole = embeddings(encoder, voices.clips)
+    if metric == "zero-shot":
+        names = [voices.names[x] for x in voices.labels]
+        readout = prompt_readout(prompt_directions(encoder, names, templates("sound-of")), len(voices))
+    else:
+        readout = centroid_readout(whole, voices) if metric == "centroid" else probe_readout(whole, voices, seed=3)
+    means, table = slow_means(encoder, voices.clips), result.table().set_index("label")
+
+    def right_and_margin(scores):
+        own = [float(s[t]) for s, t in zip(scores, voices.targets, strict=True)]
+        best = [max(float(x) for c, x in enumerate(s) if c != t) for s, t in zip(scores, voices.targets, strict=True)]
+        return np.array([a > b for a, b in zip(own, best, strict=True)], float), np.array(own) - np.array(best)
+
+    before = right_and_margin(readout.scores(whole))
+    assert result.accuracy == before[0].mean()
+    for label in result.labels[:: max(1, len(result.labels) // 3)]:
+        with replaced(encoder, label, unit, how, means):
+            scores = readout.scores(embeddings(encoder, voices.clips))
+        np.testing.assert_allclose(result.ablated[result.labels.index(label)], scores, rtol=1e-6, atol=1e-8)
+        after = right_and_margin(scores)
+        assert table.accuracy_drop[label] == pytest.approx((before[0] - after[0]).mean())
+        assert table.margin_drop[label] == pytest.approx((before[1] - after[1]).mean(), rel=1e-5, abs=1e-8)
+        assert np.abs(before[1] - after[1]).max() > 1e-6, "the unit does nothing, so the test proves nothing"
+
+
+def test_intervals_are_the_paired_bootstrap_over_clips(study):
+    result = study[-1]
+    table = result.table()
+    for name in ("accuracy", "margin"):
+        assert (table[f"{name}_low"] <= table[f"{name}_drop"] + 1e-12).all()
+        assert (table[f"{name}_drop"] <= table[f"{name}_high"] + 1e-12).all()
+    rows, targets = np.arange(16), result.targets
+    for i in (0, len(table) - 1):
+        right = [s[rows, targets] > np.where(np.eye(8)[targets] == 1, -np.inf, s).max(1) for s in (result.whole, result.ablated[i])]
+        expected = mean_interval(right[0].astype(float) - right[1], seed=3)
+        assert tuple(table.loc[i, ["accuracy_drop", "accuracy_low", "accuracy_high"]]) == pytest.approx(expected)
+
+
+def test_classes_add_up_to_the_whole(study):
+    result = study[-1]
+    by_class, table = result.per_class(), result.table().set_index("label")
+    assert list(by_class.columns) == ["label", "class", "clips", "accuracy_drop", "margin_drop"]
+    assert len(by_class) == 8 * len(table)
+    for label, part in by_class.groupby("label"):
+        assert part["class"].tolist() == list(result.classes)
+        assert part.clips.tolist() == [2] * 8
+        for name in ("accuracy_drop", "margin_drop"):
+            assert np.average(part[name], weights=part.clips) == pytest.approx(table[name][label])
+
+
+def test_agreement_with_first_order_is_spearmans(study):
+    table, found = study[-1].table(), study[-1].agreement()
+    theirs = stats.spearmanr(table.first_order, table.margin_drop)
+    assert found == pytest.approx((theirs.statistic, theirs.pvalue))
+
+
+def test_no_gradients_are_left_on_the_model(study):
+    assert all(p.grad is None for p in study[0].module.parameters())
+
+
+def test_a_class_without_clips_has_no_value(encoders, voices):
+    labels = (*voices.labels, "silence")
+    data = replace(voices, labels=labels, names={**voices.names, "silence": "silence"})
+    part = ablate(encoders["whisper"], data, "block", "zero", "centroid").per_class()
+    silent = part[part["class"] == "silence"]
+    assert (silent.clips == 0).all()
+    assert silent[["accuracy_drop", "margin_drop"]].isna().all(axis=None)
+    assert part[part["class"] != "silence"].notna().all(axis=None)
+
+
+# Going on, being refused
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory):
+    """Files of two classes, one of them broken."""
+    root, rng = tmp_path_factory.mktemp("mine"), np.random.default_rng(0)
+    for label, shape in (("noise", 0.0), ("tone", 1.0)):
+        (root / label).mkdir()
+        for i in range(6):
+            tone = np.sin(2 * np.pi * rng.uniform(200, 900) * np.arange(8000) / 16000)
+            soundfile.write(root / label / f"{i}.wav", 0.1 * (shape * tone + (1 - shape) * rng.standard_normal(8000)), 16000)
+    (root / "noise" / "2.wav").write_text("no audio")
+    return root
+
+
+def equal(a, b) -> None:
+    """Bit for bit."""
+    for x, y in ((a.whole, b.whole), (a.ablated, b.ablated), (a.estimate, b.estimate)):
+        assert np.array_equal(x, y)
+    pd.testing.assert_frame_equal(a.table(), b.table(), check_exact=True)
+    pd.testing.assert_frame_equal(a.per_class(), b.per_class(), check_exact=True)
+
+
+def test_a_broken_file_is_left_out_and_listed(encoders, mine):
+    data = load_dataset(f"folder:{mine}")
+    result = ablate(encoders["whisper"], data, "block", "mean", "centroid", batch_size=4)
+    assert list(result.errors) == ["noise/2.wav"]
+    assert "2.wav" in result.errors["noise/2.wav"]
+    assert len(result.targets) == 11
+    good = data.only(lambda c: c.id != "noise/2.wav", "readable")
+    without = ablate(encoders["whisper"], good, "block", "mean", "centroid", batch_size=4)
+    np.testing.assert_allclose(result.table()[COLUMNS[6:]], without.table()[COLUMNS[6:]], rtol=1e-6, atol=1e-9)
+
+
+def test_the_same_call_goes_on_and_a_finished_one_is_not_touched(encoders, voices, tmp_path):
+    def call(**changes):
+        told = []
+        choices = {"unit": "block", "how": "mean", "metric": "probe", "batch_size": 6, "out": tmp_path / "a"} | changes
+        return ablate(encoders["whisper"], voices, **choices, advance=told.append), sum(told)
+
+    first, told = call()
+    assert told == 32, "two passes"
+    files = {p: p.stat().st_mtime_ns for p in (tmp_path / "a").rglob("*.safetensors")}
+    assert sorted(p.name for p in files) == ["00000.safetensors", "00001.safetensors", "00002.safetensors", "base.safetensors"]
+    assert json.loads((tmp_path / "a" / "run.json").read_text())["status"] == "complete"
+    again, told = call()
+    assert told == 32
+    equal(first, again)
+    assert files == {p: p.stat().st_mtime_ns for p in (tmp_path / "a").rglob("*.safetensors")}
+    (tmp_path / "a" / "shards" / "00001.safetensors").unlink()
+    equal(first, call()[0])
+    equal(first, call(out=None)[0])
+    for change, says in (
+        ({"how": "zero"}, r"settings\.how: mean → zero"),
+        ({"metric": "centroid"}, r"settings\.metric: probe → centroid"),
+        ({"unit": "head"}, r"settings\.unit: block → head"),
+        ({"seed": 1}, r"settings\.seed: 0 → 1"),
+        ({"batch_size": 4}, r"settings\.batch_size: 6 → 4"),
+    ):
+        with pytest.raises(StoreError, match=says):
+            call(**change)
+    with pytest.raises(StoreError, match=r"dataset\.clips: 16 → 8"):
+        ablate(encoders["whisper"], voices.limited(8), "block", "mean", "probe", batch_size=6, out=tmp_path / "a")
+
+
+def run_command(words, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["residual-audio", *map(str, words)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+
+
+def test_killed_and_run_again(msclap_path, tmp_path, monkeypatch):
+    """SIGKILL between shards: the same command goes on, and its files are bit by bit those of a command that was left alone."""
+
+    def words(out):
+        return ["ablate", msclap_path, "synthetic-voice", "--limit", 16, "--metric", "centroid", "--batch-size", 1, "--out", out]
+
+    killed, alone = tmp_path / "killed", tmp_path / "alone"
+    program = Path(sys.executable).parent / "residual-audio"
+    shards = killed / "ablation" / "head-mean-centroid" / "shards"
+    process = subprocess.Popen(
+        [program, *map(str, words(killed))], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"HF_HUB_OFFLINE": "1"}
+    )
+    deadline = time.monotonic() + 120
+    while len(list(shards.glob("0*.safetensors"))) < 3 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    _, complaint = process.communicate()
+    assert process.returncode == -signal.SIGKILL, complaint.decode()
+    assert 3 <= len(list(shards.glob("0*.safetensors"))) < 16
+    assert not (killed / "tables").exists()
+    run_command(words(killed), monkeypatch)
+    run_command(words(alone), monkeypatch)
+    names = sorted(p.relative_to(alone) for p in alone.rglob("*") if p.suffix in (".safetensors", ".parquet", ".csv"))
+    assert len(names) == 17 + 4
+    for name in names:
+        assert (killed / name).read_bytes() == (alone / name).read_bytes(), name
+    assert json.loads((alone / "ablation_head.json").read_text())["settings"]["metric"] == "centroid"
+
+
+# Questions without an answer
+
+
+@pytest.mark.parametrize(
+    ("choices", "says"),
+    [
+        ({"unit": "layer"}, "one of head, block, stage, mlp"),
+        ({"how": "noise"}, "zero or mean"),
+        ({"metric": "accuracy"}, "one of zero-shot, centroid, probe"),
+        ({"metric": "zero-shot"}, "no text side; use --metric centroid or probe"),
+        ({"folds": "random"}, "one of official, stratified"),
+    ],
+)
+def test_words_that_make_no_sense(encoders, voices, tmp_path, choices, says):
+    plain = inspect.unwrap(ablate)  # without the type checks of the tests, as a user has it
+    with pytest.raises(EvaluationError, match=says):
+        plain(encoders["whisper"], voices, **{"unit": "block", "metric": "centroid", "out": tmp_path / "a"} | choices)
+    assert not (tmp_path / "a").exists()
+
+
+def test_what_the_data_or_the_model_do_not_allow(encoders, voices, msclap_path, whisper_dir, tmp_path):
+    whisper = encoders["whisper"]
+    with pytest.raises(EvaluationError, match="one class"):
+        ablate(whisper, voices.only(lambda c: c.label == voices.labels[0], "one"), "block", "zero", "centroid")
+    with pytest.raises(EvaluationError, match="at least two folds"):
+        ablate(whisper, voices.only(lambda c: c.fold == 1, "fold 1"), "block", "zero", "probe")
+    with pytest.raises(EvaluationError, match="one window a clip"):
+        ablate(load_encoder(whisper_dir, seconds=1.0, crop="windows"), voices, "block", "zero", "centroid")
+    (tmp_path / "x").mkdir()
+    (tmp_path / "y").mkdir()
+    for name in ("x/a.wav", "y/a.wav"):
+        (tmp_path / name).write_text("no")
+    with pytest.raises(EvaluationError, match="none of 2 clips could be read"):
+        ablate(whisper, load_dataset(f"folder:{tmp_path}"), "block", "zero", "centroid")
+    with pytest.raises(DataError, match="one of sound-of"):
+        ablate(encoders["msclap"], voices, "block", template="nonsense", out=tmp_path / "a")
+    assert not (tmp_path / "a").exists(), "told before any audio is encoded, and nothing is left that would refuse the right word"
