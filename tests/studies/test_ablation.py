@@ -54,28 +54,33 @@ def voices():
     return load_dataset("synthetic-voice", per_class=2)
 
 
+@pytest.fixture(scope="module")
+def inputs(encoders, voices):
+    """All clips as one batch of each encoder."""
+    found = {}
+    for encoder in encoders.values():
+        prepared = [encoder.prepare(c.audio) for c in voices.clips]
+        longer = torch.tensor([p.longer for p in prepared])
+        found[encoder.name] = torch.cat([p.features for p in prepared]).to(encoder.dtype), longer
+    return found
+
+
 @pytest.fixture(scope="module", params=STUDIES, ids="-".join)
 def study(request, encoders, voices):
     name, unit, how, metric = request.param
     return encoders[name], unit, how, metric, ablate(encoders[name], voices, unit, how, metric, batch_size=6, rows=5, seed=3)
 
 
-def inputs(encoder, clip):
-    prepared = encoder.prepare(clip.audio)
-    return prepared.features.to(encoder.dtype), torch.tensor([prepared.longer])
-
-
-def slow_means(encoder, clips):
-    """Mean over tokens and clips of every head output and MLP write, clip by clip."""
+def slow_means(encoder, batch):
+    """Mean over tokens and clips of every head output and MLP write."""
     heads, mlp = {}, {}
-    for clip in clips:
-        with torch.inference_mode(), record(
-            encoder,
-            heads=lambda site, z: heads.setdefault((site.stage, site.block), []).append(z.reshape(-1, z.shape[-1]).mean(0)),
-            mlp=lambda site, m: mlp.setdefault((site.stage, site.block), []).append(m.reshape(-1, m.shape[-1]).mean(0)),
-        ):  # fmt: skip
-            encoder.encode(*inputs(encoder, clip))
-    return tuple({place: torch.stack(rows).mean(0) for place, rows in found.items()} for found in (heads, mlp))
+    with torch.inference_mode(), record(
+        encoder,
+        heads=lambda site, z: heads.update({(site.stage, site.block): z.reshape(-1, z.shape[-1]).mean(0)}),
+        mlp=lambda site, m: mlp.update({(site.stage, site.block): m.reshape(-1, m.shape[-1]).mean(0)}),
+    ):  # fmt: skip
+        encoder.encode(*batch)
+    return heads, mlp
 
 
 def replaced(encoder, label, kind, how, means):
@@ -108,9 +113,9 @@ def replaced(encoder, label, kind, how, means):
     return record(encoder, **hooks)
 
 
-def embeddings(encoder, clips):
+def embeddings(encoder, batch):
     with torch.inference_mode():
-        return torch.cat([encoder.encode(*inputs(encoder, clip)) for clip in clips])
+        return encoder.encode(*batch)
 
 
 def test_one_row_a_unit(study):
@@ -135,16 +140,17 @@ def test_one_row_a_unit(study):
     assert result.ablated.shape == (len(table), 16, 8)
 
 
-def test_drops_equal_the_slow_way(study, voices):
-    """Whole forwards with hooks, clip by clip; the classifier is that of the whole model throughout."""
+def test_drops_equal_the_slow_way(study, voices, inputs):
+    """Whole forwards with hooks; the classifier is that of the whole model throughout."""
     encoder, unit, how, metric, result = study
-    whole = embeddings(encoder, voices.clips)
+    batch = inputs[encoder.name]
+    whole = embeddings(encoder, batch)
     if metric == "zero-shot":
         names = [voices.names[x] for x in voices.labels]
         readout = prompt_readout(prompt_directions(encoder, names, templates("sound-of")), len(voices))
     else:
         readout = centroid_readout(whole, voices) if metric == "centroid" else probe_readout(whole, voices, seed=3)
-    means, table = slow_means(encoder, voices.clips), result.table().set_index("label")
+    means, table = slow_means(encoder, batch), result.table().set_index("label")
 
     def right_and_margin(scores):
         own = [float(s[t]) for s, t in zip(scores, voices.targets, strict=True)]
@@ -155,7 +161,7 @@ def test_drops_equal_the_slow_way(study, voices):
     assert result.accuracy == before[0].mean()
     for label in result.labels[:: max(1, len(result.labels) // 3)]:
         with replaced(encoder, label, unit, how, means):
-            scores = readout.scores(embeddings(encoder, voices.clips))
+            scores = readout.scores(embeddings(encoder, batch))
         np.testing.assert_allclose(result.ablated[result.labels.index(label)], scores, rtol=1e-6, atol=1e-8)
         after = right_and_margin(scores)
         assert table.accuracy_drop[label] == pytest.approx((before[0] - after[0]).mean())
@@ -285,29 +291,30 @@ def test_killed_and_run_again(msclap_path, tmp_path, monkeypatch):
     """SIGKILL between shards: the same command goes on, and its files are bit by bit those of a command that was left alone."""
 
     def words(out):
-        return ["ablate", msclap_path, "synthetic-voice", "--limit", 16, "--metric", "centroid", "--batch-size", 1, "--out", out]
+        data = ["synthetic-voice", "--limit", 12, "--batch-size", 1]
+        return ["ablate", msclap_path, *data, "--unit", "block", "--metric", "centroid", "--out", out]
 
     killed, alone = tmp_path / "killed", tmp_path / "alone"
     program = Path(sys.executable).parent / "residual-audio"
-    shards = killed / "ablation" / "head-mean-centroid" / "shards"
+    shards = killed / "ablation" / "block-mean-centroid" / "shards"
     process = subprocess.Popen(
         [program, *map(str, words(killed))], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"HF_HUB_OFFLINE": "1"}
     )
     deadline = time.monotonic() + 120
-    while len(list(shards.glob("0*.safetensors"))) < 3 and process.poll() is None and time.monotonic() < deadline:
+    while len(list(shards.glob("0*.safetensors"))) < 2 and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     _, complaint = process.communicate()
     assert process.returncode == -signal.SIGKILL, complaint.decode()
-    assert 3 <= len(list(shards.glob("0*.safetensors"))) < 16
+    assert 2 <= len(list(shards.glob("0*.safetensors"))) < 12
     assert not (killed / "tables").exists()
     run_command(words(killed), monkeypatch)
     run_command(words(alone), monkeypatch)
     names = sorted(p.relative_to(alone) for p in alone.rglob("*") if p.suffix in (".safetensors", ".parquet", ".csv"))
-    assert len(names) == 17 + 4
+    assert len(names) == 13 + 4
     for name in names:
         assert (killed / name).read_bytes() == (alone / name).read_bytes(), name
-    assert json.loads((alone / "ablation_head.json").read_text())["settings"]["metric"] == "centroid"
+    assert json.loads((alone / "ablation_block.json").read_text())["settings"]["metric"] == "centroid"
 
 
 # Questions without an answer
