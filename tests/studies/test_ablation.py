@@ -31,11 +31,10 @@ from residual_audio.units import Unit
 COLUMNS = ["label", "kind", "stage", "block", "depth", "head", "accuracy_drop", "accuracy_low", "accuracy_high", "margin_drop",
            "margin_low", "margin_high", "first_order"]  # fmt: skip
 STUDIES = [
-    ("msclap", "head", "mean", "zero-shot"),
-    ("whisper", "head", "zero", "centroid"),
-    ("whisper", "block", "mean", "probe"),
-    ("msclap", "stage", "zero", "centroid"),
-    ("whisper", "mlp", "mean", "probe"),
+    ("msclap", "stage", "zero", "zero-shot"),
+    ("whisper", "head", "mean", "centroid"),
+    ("whisper", "block", "zero", "probe"),
+    ("whisper", "mlp", "mean", "centroid"),
 ]
 
 
@@ -58,17 +57,23 @@ def voices():
 def inputs(encoders, voices):
     """All clips as one batch of each encoder."""
     found = {}
-    for encoder in encoders.values():
-        prepared = [encoder.prepare(c.audio) for c in voices.clips]
+    for name, encoder in encoders.items():
+        prepared = [encoder.prepare(c.audio) for c in (few(voices) if name == "msclap" else voices).clips]
         longer = torch.tensor([p.longer for p in prepared])
         found[encoder.name] = torch.cat([p.features for p in prepared]).to(encoder.dtype), longer
     return found
 
 
+def few(data):
+    """For the slower encoder, whose classifier needs no folds."""
+    return data.limited(8)
+
+
 @pytest.fixture(scope="module", params=STUDIES, ids="-".join)
 def study(request, encoders, voices):
     name, unit, how, metric = request.param
-    return encoders[name], unit, how, metric, ablate(encoders[name], voices, unit, how, metric, batch_size=6, rows=5, seed=3)
+    data = few(voices) if name == "msclap" else voices
+    return encoders[name], unit, how, metric, data, ablate(encoders[name], data, unit, how, metric, batch_size=6, rows=5, seed=3)
 
 
 def slow_means(encoder, batch):
@@ -119,7 +124,7 @@ def embeddings(encoder, batch):
 
 
 def test_one_row_a_unit(study):
-    encoder, unit, how, metric, result = study
+    encoder, unit, how, metric, data, result = study
     table = result.table()
     assert list(table.columns) == COLUMNS
     assert (table.kind == unit).all()
@@ -137,29 +142,29 @@ def test_one_row_a_unit(study):
         assert row.label.startswith(f"S{row.stage}" if unit == "stage" else f"S{row.stage}B{row.block}")
         assert units.blocks[row.depth] == (row.stage, max(row.block, 0))
     assert (result.kind, result.how, result.metric, result.errors) == (unit, how, metric, {})
-    assert result.ablated.shape == (len(table), 16, 8)
+    assert result.ablated.shape == (len(table), len(data), 8)
 
 
-def test_drops_equal_the_slow_way(study, voices, inputs):
+def test_drops_equal_the_slow_way(study, inputs):
     """Whole forwards with hooks; the classifier is that of the whole model throughout."""
-    encoder, unit, how, metric, result = study
+    encoder, unit, how, metric, data, result = study
     batch = inputs[encoder.name]
     whole = embeddings(encoder, batch)
     if metric == "zero-shot":
-        names = [voices.names[x] for x in voices.labels]
-        readout = prompt_readout(prompt_directions(encoder, names, templates("sound-of")), len(voices))
+        names = [data.names[x] for x in data.labels]
+        readout = prompt_readout(prompt_directions(encoder, names, templates("sound-of")), len(data))
     else:
-        readout = centroid_readout(whole, voices) if metric == "centroid" else probe_readout(whole, voices, seed=3)
+        readout = centroid_readout(whole, data) if metric == "centroid" else probe_readout(whole, data, seed=3)
     means, table = slow_means(encoder, batch), result.table().set_index("label")
 
     def right_and_margin(scores):
-        own = [float(s[t]) for s, t in zip(scores, voices.targets, strict=True)]
-        best = [max(float(x) for c, x in enumerate(s) if c != t) for s, t in zip(scores, voices.targets, strict=True)]
+        own = [float(s[t]) for s, t in zip(scores, data.targets, strict=True)]
+        best = [max(float(x) for c, x in enumerate(s) if c != t) for s, t in zip(scores, data.targets, strict=True)]
         return np.array([a > b for a, b in zip(own, best, strict=True)], float), np.array(own) - np.array(best)
 
     before = right_and_margin(readout.scores(whole))
     assert result.accuracy == before[0].mean()
-    for label in result.labels[:: max(1, len(result.labels) // 3)]:
+    for label in result.labels[:: len(result.labels) // 2]:
         with replaced(encoder, label, unit, how, means):
             scores = readout.scores(embeddings(encoder, batch))
         np.testing.assert_allclose(result.ablated[result.labels.index(label)], scores, rtol=1e-6, atol=1e-8)
@@ -175,7 +180,7 @@ def test_intervals_are_the_paired_bootstrap_over_clips(study):
     for name in ("accuracy", "margin"):
         assert (table[f"{name}_low"] <= table[f"{name}_drop"] + 1e-12).all()
         assert (table[f"{name}_drop"] <= table[f"{name}_high"] + 1e-12).all()
-    rows, targets = np.arange(16), result.targets
+    rows, targets = np.arange(len(result.targets)), result.targets
     for i in (0, len(table) - 1):
         right = [s[rows, targets] > np.where(np.eye(8)[targets] == 1, -np.inf, s).max(1) for s in (result.whole, result.ablated[i])]
         expected = mean_interval(right[0].astype(float) - right[1], seed=3)
@@ -189,7 +194,7 @@ def test_classes_add_up_to_the_whole(study):
     assert len(by_class) == 8 * len(table)
     for label, part in by_class.groupby("label"):
         assert part["class"].tolist() == list(result.classes)
-        assert part.clips.tolist() == [2] * 8
+        assert part.clips.tolist() == [len(result.targets) // 8] * 8
         for name in ("accuracy_drop", "margin_drop"):
             assert np.average(part[name], weights=part.clips) == pytest.approx(table[name][label])
 
@@ -287,34 +292,33 @@ def run_command(words, monkeypatch) -> None:
     assert ended.value.code == 0
 
 
-def test_killed_and_run_again(msclap_path, tmp_path, monkeypatch):
+def test_killed_and_run_again(whisper_dir, tmp_path, monkeypatch):
     """SIGKILL between shards: the same command goes on, and its files are bit by bit those of a command that was left alone."""
 
     def words(out):
-        data = ["synthetic-voice", "--limit", 12, "--batch-size", 1]
-        return ["ablate", msclap_path, *data, "--unit", "block", "--metric", "centroid", "--out", out]
+        return ["ablate", whisper_dir, "synthetic-voice", "--limit", 16, "--seconds", 1, "--batch-size", 1, "--out", out]
 
     killed, alone = tmp_path / "killed", tmp_path / "alone"
     program = Path(sys.executable).parent / "residual-audio"
-    shards = killed / "ablation" / "block-mean-centroid" / "shards"
+    shards = killed / "ablation" / "head-mean-centroid" / "shards"
     process = subprocess.Popen(
         [program, *map(str, words(killed))], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"HF_HUB_OFFLINE": "1"}
     )
     deadline = time.monotonic() + 120
     while len(list(shards.glob("0*.safetensors"))) < 2 and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
+        time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     _, complaint = process.communicate()
     assert process.returncode == -signal.SIGKILL, complaint.decode()
-    assert 2 <= len(list(shards.glob("0*.safetensors"))) < 12
+    assert 2 <= len(list(shards.glob("0*.safetensors"))) < 16
     assert not (killed / "tables").exists()
     run_command(words(killed), monkeypatch)
     run_command(words(alone), monkeypatch)
     names = sorted(p.relative_to(alone) for p in alone.rglob("*") if p.suffix in (".safetensors", ".parquet", ".csv"))
-    assert len(names) == 13 + 4
+    assert len(names) == 17 + 4
     for name in names:
         assert (killed / name).read_bytes() == (alone / name).read_bytes(), name
-    assert json.loads((alone / "ablation_block.json").read_text())["settings"]["metric"] == "centroid"
+    assert json.loads((alone / "ablation_head.json").read_text())["settings"]["metric"] == "centroid"
 
 
 # Questions without an answer

@@ -100,4 +100,6 @@ def show(result: AblationResult, model: str, data: str) -> None:
     console.print(screen)
     rho, p = result.agreement()
     if rho == rho:
-        console.print(f"first-order estimate against true drop in margin: Spearman ρ = {rho:.3f} (p = {p:.1e})", highlight=False)
+        console.print(
+            f"first-order estimate against true drop in margin: Spearman ρ = {rho:.3f} (p = {p:.1e})", highlight=False, soft_wrap=True
+        )

@@ -65,7 +65,7 @@ class AblationResult:
         rows = self.places.copy()
         for name, values in (("accuracy", accuracy), ("margin", margin)):
             rows[f"{name}_drop"], rows[f"{name}_low"], rows[f"{name}_high"] = mean_intervals(values.T, seed=self.seed)
-        return rows.assign(first_order=self.estimate.mean(1))
+        return rows.assign(first_order=self.estimate.mean(1), clips=len(self.targets))
 
     def per_class(self) -> pd.DataFrame:
         """One row a unit and class."""

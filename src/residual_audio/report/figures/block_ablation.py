@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .drawing import Context, Drawing, Tables, count, footer, left_out
+from .drawing import Context, Drawing, Tables, ablated_on, count, footer, left_out
 from .marks import depth_axis, stage_points, title_above_stages, zero_line
 from .numbers import correlation, number_text, p_text
 from .style import DOUBLE, new_figure, stage_colour, stage_colours
@@ -62,6 +62,7 @@ def plot(tables: Tables, context: Context) -> Figure:
         figure,
         tables,
         context,
+        ablated_on(tables["ablation_block"]),
         count(len(blocks), "block"),
         left_out(len(rows) - len(blocks), "block"),
         f"{found.n} of them in (b)" if found.n < len(blocks) else "",

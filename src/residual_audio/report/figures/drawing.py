@@ -113,6 +113,11 @@ def footer(figure: Figure, tables: Tables, context: Context, *facts: str) -> Non
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=SMALL, color="#404040", linespacing=1.25)
 
 
+def ablated_on(table: pd.DataFrame) -> str:
+    """How many clips an ablation used: often fewer than the analysis."""
+    return f"ablated on {count(int(table['clips'].iloc[0]), 'clip')}" if "clips" in table and len(table) else ""
+
+
 def count(number: int, what: str) -> str:
     """``1 head``, ``2 heads``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"

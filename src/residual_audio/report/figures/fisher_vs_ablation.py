@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from .drawing import Context, Drawing, Tables, count, footer, left_out
+from .drawing import Context, Drawing, Tables, ablated_on, count, footer, left_out
 from .marks import legend_above, stage_handles, stage_points, zero_line
 from .numbers import correlation, number_text, p_text
 from .style import SINGLE, new_figure, stage_colours
@@ -38,6 +38,7 @@ def plot(tables: Tables, context: Context) -> Figure:
         figure,
         tables,
         context,
+        ablated_on(tables["ablation_head"]),
         count(len(complete), "head"),
         left_out(len(both) - len(complete)),
         "lines: 95 % paired bootstrap intervals" if intervals else "",

@@ -1,0 +1,192 @@
+"""``analyze`` and what ``ablate`` leaves for it, as a user runs them: words in, files and exit codes out."""
+
+import inspect
+import json
+import shutil
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import residual_audio.analysis
+from residual_audio.cli import main
+from residual_audio.data import load_dataset
+from residual_audio.extraction import extract
+from residual_audio.models import load_encoder
+from residual_audio.report import figures
+
+# Every figure is tested in tests/report; here three stand for all, which would take most of a minute to draw.
+SOME = ("panel_A", "fisher_vs_ablation", "block_ablation")
+
+
+@pytest.fixture(scope="module")
+def command():
+    """The command in this process, where everything is imported already: ``command("analyze", run)`` → exit code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "FIGURES", {name: figures.FIGURES[name] for name in SOME})
+
+        def call(*words: object) -> int:
+            patch.setattr(sys, "argv", ["residual-audio", *map(str, words)])
+            with pytest.raises(SystemExit) as ended:
+                main()
+            return ended.value.code
+
+        yield call
+
+
+@pytest.fixture(scope="module")
+def encoder(whisper_dir):
+    """Twelve heads in three blocks of one stage: the smallest there is."""
+    return load_encoder(whisper_dir, seconds=1.0)
+
+
+@pytest.fixture(scope="module")
+def run(encoder, tmp_path_factory):
+    return extract(encoder, load_dataset("synthetic-voice", per_class=2), tmp_path_factory.mktemp("runs") / "voice", batch_size=8)
+
+
+@pytest.fixture(scope="module")
+def analysed(run, command, whisper_dir):
+    """Ablations of heads and blocks beside the run, then both regimes with figures."""
+    folder = run.store.local
+    ablate = ("ablate", whisper_dir, "synthetic-voice", "--limit", 16, "--seconds", 1, "--out", folder)
+    assert command(*ablate, "--unit", "head", "--how", "zero") == 0
+    assert command(*ablate, "--unit", "block") == 0
+    assert command("analyze", folder, "--regime", "both", "--k", 5, "--similarity", "spectra,subspaces, cka") == 0
+    return folder
+
+
+def same_numbers(folder, name) -> pd.DataFrame:
+    """Parquet and CSV say the same."""
+    exact, text = pd.read_parquet(folder / f"{name}.parquet"), pd.read_csv(folder / f"{name}.csv", keep_default_na=False, na_values=[""])
+    assert list(exact.columns) == list(text.columns)
+    for column in exact.select_dtypes("number"):
+        np.testing.assert_allclose(exact[column], text[column].astype(float), rtol=1e-7 if exact[column].dtype == np.float32 else 1e-12)
+    return exact
+
+
+def test_tables_of_both_regimes(analysed, run):
+    names = {p.stem for p in (analysed / "tables").glob("*.parquet")}
+    assert names == {p.stem for p in (analysed / "tables").glob("*.csv")}
+    mine = {"heads", "blocks", "stages", "components", "class_activation", "similarity_spectra", "similarity_subspaces", "similarity_cka",
+            "similarity_summary", "clusters", "statistics", "pairwise", "trend"}  # fmt: skip
+    ablations = {"ablation_head", "ablation_class_head", "ablation_block", "ablation_class_block"}
+    assert names == mine | {f"postproj_{n}" for n in mine} | ablations
+    for name in names:
+        assert len(same_numbers(analysed / "tables", name)), name
+    heads = pd.read_parquet(analysed / "tables" / "postproj_heads.parquet")
+    assert heads.label.tolist() == [u.label for u in run.units.where("head")]
+    assert (heads.k == 5).all()
+    square = pd.read_parquet(analysed / "tables" / "similarity_cka.parquet")
+    assert square.columns.tolist() == ["label", *square.label]
+
+
+def test_tables_for_a_paper(analysed):
+    paper = analysed / "tables" / "paper"
+    expected = {f"{prefix}table_{i}" for prefix in ("", "postproj_") for i in (1, 2, 3, 6, 7)}
+    for ending in ("csv", "md", "tex"):
+        assert {p.stem for p in paper.glob(f"*.{ending}")} == expected
+    assert (paper / "table_1.md").read_text().startswith("Intrinsic dimension by stage")
+    assert "\\toprule" in (paper / "postproj_table_3.tex").read_text()
+
+
+def test_figures_of_both_regimes_and_of_the_ablations(analysed):
+    drawn = sorted(p.name for p in (analysed / "figures").iterdir())
+    assert drawn == sorted(f"{prefix}{name}.{end}" for prefix in ("", "postproj_") for name in SOME for end in ("pdf", "png"))
+    for path in (analysed / "figures").iterdir():
+        assert path.read_bytes().startswith(b"%PDF" if path.suffix == ".pdf" else b"\x89PNG")
+
+
+def test_what_was_done_is_recorded(analysed, run):
+    record = json.loads((analysed / "analysis.json").read_text())
+    assert record["analysis"] | {"regime": "both", "k": 5, "clips": 16, "seed": 0, "level": "clip"} == record["analysis"]
+    assert record["run"]["dataset"]["name"] == "synthetic-voice"
+    assert record["command"].startswith("residual-audio ")
+    assert record["versions"]["torch"]
+    record = json.loads((analysed / "ablation_head.json").read_text())
+    assert record["settings"] | {"unit": "head", "how": "zero", "metric": "centroid", "limit": 16} == record["settings"]
+    assert 0 <= record["accuracy"] <= 1
+    assert len(record["first_order_spearman"]) == 2
+    assert run.complete, "the run itself is as it was"
+    assert json.loads((analysed / "run.json").read_text()) == run.info
+
+
+def test_the_screen_has_a_line_a_stage_or_a_block(analysed, msclap_path, command, capsys, tmp_path):
+    extract(load_encoder(msclap_path), load_dataset("synthetic-voice", per_class=1), tmp_path / "stages", ("head",))
+    for folder, rows in ((tmp_path / "stages", ["S0", "S1", "S2", "S3"]), (analysed, ["S0B0", "S0B1", "S0B2"])):
+        capsys.readouterr()
+        assert command("analyze", folder, "--no-figures", "--points", 6, "--seed", 2, "--out", tmp_path / "o") == 0
+        text = capsys.readouterr().out
+        assert "synthetic-voice: 6 clips, 12 tables in" in text
+        assert "means over heads" in text
+        assert [line.split()[1] for line in text.splitlines() if line.startswith("│")] == rows
+        assert "\x1b" not in text
+        assert not (tmp_path / "o" / "figures").exists()
+        assert (pd.read_parquet(tmp_path / "o" / "tables" / "heads.parquet").n == 6).all()
+
+
+def test_tokens_have_spectra(analysed, command, tmp_path):
+    assert command("analyze", analysed, "--level", "token", "--out", tmp_path / "o") == 0
+    heads = pd.read_parquet(tmp_path / "o" / "tables" / "token_heads.parquet")
+    assert (heads.n > 16).all()
+    assert heads.twonn.isna().all()
+    assert {p.name for p in (tmp_path / "o" / "figures").glob("*.png")} == {"token_panel_A.png"}
+    assert not (tmp_path / "o" / "tables" / "paper").exists(), "the seeds' tables are of clips"
+
+
+def test_two_runs_are_compared(run, encoder, command, tmp_path, capsys):
+    second = tmp_path / "timbre"
+    extract(encoder, load_dataset("synthetic-timbre", per_class=1), second, ("head",), batch_size=8)
+    assert command("analyze", run.store.local, second, "--no-figures", "--out", tmp_path / "o") == 0
+    assert "synthetic-timbre" in capsys.readouterr().out
+    assert {p.name for p in (tmp_path / "o").iterdir()} == {"tables", "voice", "timbre"}
+    for name in ("voice", "timbre"):
+        assert (tmp_path / "o" / name / "tables" / "heads.parquet").exists()
+        assert (tmp_path / "o" / name / "analysis.json").exists()
+        assert not (tmp_path / "o" / name / "figures").exists()
+    tests = same_numbers(tmp_path / "o" / "tables", "dataset_statistics")
+    assert set(tests.test) == {"anova", "kruskal", "wilcoxon"}
+    assert (tests.stage == "all").all()
+    assert (tests.dataset == "synthetic-voice, synthetic-timbre").all()
+    paper = tmp_path / "o" / "tables" / "paper"
+    assert {p.stem for p in paper.glob("*.md")} == {f"table_{i}" for i in (1, 2, 3, 4, 6, 7)}
+    assert "synthetic-timbre" in (paper / "table_4.md").read_text()
+    assert pd.read_csv(paper / "table_2.csv").columns.tolist() == ["Measure", "synthetic-voice", "synthetic-timbre"]
+
+
+def test_errors_are_one_clear_line(run, encoder, command, capsys, tmp_path, monkeypatch):
+    """Exit status 2, and the line says what to do. Without the type checks of the tests, as a user has it."""
+    monkeypatch.setattr(residual_audio.analysis, "analyze", inspect.unwrap(residual_audio.analysis.analyze))
+    folder, empty, unfinished, bare = run.store.local, tmp_path / "empty", tmp_path / "unfinished", tmp_path / "bare"
+    empty.mkdir()
+    shutil.copytree(folder, unfinished, ignore=shutil.ignore_patterns("clips.parquet", "tables", "figures", "ablation"))
+    (unfinished / "run.json").write_text(json.dumps({k: v for k, v in run.info.items() if k != "labels"} | {"status": "running"}))
+    extract(encoder, load_dataset("synthetic-voice", per_class=1), bare, ("head",), batch_size=8)
+    cases = {
+        ("analyze", tmp_path / "nowhere"): "no run.json; expected a directory written by `residual-audio extract`",
+        ("analyze", empty): "no run.json",
+        ("analyze", unfinished): "is not finished; run the same `residual-audio extract` command again",
+        ("analyze", folder, "--regime", "after"): "one of pre, post, both",
+        ("analyze", folder, "--level", "frame"): "one of clip, token",
+        ("analyze", folder, "--similarity", "direct"): "--granularity head,moments,direct",
+        ("analyze", folder, "--similarity", "angle"): "one or more of spectra, subspaces, cka, direct",
+        ("analyze", folder, "--clusters", 500): "cannot make 500 clusters of 12 heads",
+        ("analyze", bare, "--level", "token"): "no token-level moments",
+        ("ablate", "tiny", "synthetic-voice", "--metric", "loss"): "one of zero-shot, centroid, probe",
+        ("ablate", "tiny", "synthetic-voice", "--how", "noise"): "zero or mean",
+    }
+    for words, says in cases.items():
+        assert command(*words) == 2, words
+        written = capsys.readouterr().err
+        assert says in written, words
+        assert written.startswith("error: ")
+        assert written.count("\n") == 1
+        assert "Traceback" not in written
+
+
+@pytest.mark.parametrize("verb", ["analyze", "ablate"])
+def test_help_teaches_with_an_example(command, capsys, verb):
+    assert command(verb, "--help") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.strip().startswith(f"residual-audio {verb} ") for line in lines), "no example on a line of its own"
