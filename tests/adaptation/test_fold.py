@@ -4,10 +4,10 @@ import pytest
 import torch
 from transformers import ClapModel
 
-from residual_audio.adaptation import FoldError, GainSet, ResiDual, attached, choose_places, fold, random_basis
+from residual_audio.adaptation import FoldError, attached, fold
 from residual_audio.extraction.record import record
 from residual_audio.models import load_encoder
-from residual_audio.spectra import Basis
+from tests.helpers.gains import made_up
 
 LAYOUTS = ["laion_dir", "msclap_path", "whisper_dir", "ast_dir"]
 FORMS = ["heads", "S0 heads", "blocks", "stages", "mlps", "embedding", "heads mlps blocks", "heads embedding"]
@@ -22,29 +22,6 @@ def encoder(request):
 def batch(encoder, sound_files):
     prepared = [encoder.prepare(p) for p in sound_files[:2]]
     return torch.cat([p.features[:1] for p in prepared]), torch.tensor([p.longer for p in prepared])
-
-
-def width(encoder, place):
-    if place.form == "embedding":
-        final = encoder.units.d_model[-1] if encoder.readout.joint != "mlp" else encoder.dim
-        return final
-    stage = place.blocks[0][0]
-    return encoder.units.d_head[stage] if place.form == "heads" else encoder.units.d_model[stage]
-
-
-def made_up(encoder, selection, mean, seed=0, kept=None, low=0.3):
-    """Random axes, means and gains away from one."""
-    generator = torch.Generator().manual_seed(seed)
-    sets = []
-    for i, place in enumerate(choose_places(encoder.units, selection)):
-        d, units = width(encoder, place), max(1, len(place.heads))
-        eye = torch.eye(d, dtype=torch.float64).expand(units, d, d)
-        basis = random_basis(Basis(eye, torch.ones(units, d, dtype=torch.float64), torch.zeros(units, d, dtype=torch.float64)), seed + i)
-        axes = basis.axes[:, : kept or d]
-        mu = 0.1 * torch.randn(units, d, generator=generator, dtype=torch.float64)
-        gain = low + 1.4 * torch.rand(units, axes.shape[1], generator=generator, dtype=torch.float64)
-        sets.append(GainSet(place, axes, mu, basis.variance[:, : axes.shape[1]], gain))
-    return ResiDual(tuple(sets), mean)
 
 
 def outputs(encoder, batch, residual=None):

@@ -25,7 +25,7 @@ ONE_BLOCK = UnitTable(((3,),), (4,), (12,))
 
 @pytest.fixture(scope="module")
 def run(msclap_path, tmp_path_factory):
-    data = load_dataset("synthetic-voice", per_class=6)
+    data = load_dataset("synthetic-voice", per_class=5)
     return extract(load_encoder(msclap_path), data, tmp_path_factory.mktemp("run") / "r", ("head", "moments", "direct"), batch_size=8)
 
 
@@ -101,7 +101,7 @@ def test_every_table_is_there_once_a_regime(analysis, tokens):
     spectra_only = [n for n in names if n not in ("class_activation", "similarity_cka", "similarity_direct")]
     assert list(tokens.tables) == [f"{prefix}token_{n}" for prefix in ("", "postproj_") for n in spectra_only]
     assert analysis.heads is analysis.tables["heads"]
-    assert analysis.info == {"model": analysis.info["model"], "dataset": "synthetic-voice", "clips": 48, "regime": "both", "level": "clip",
+    assert analysis.info == {"model": analysis.info["model"], "dataset": "synthetic-voice", "clips": 40, "regime": "both", "level": "clip",
                              "k": 7, "seed": 0}  # fmt: skip
 
 
@@ -114,7 +114,7 @@ def test_columns_and_rows(analysis, run, labels, prefix):
     assert {"ceiling", "fisher", "activation", "selectivity", "preferred"} <= set(heads.columns)
     assert set(MEASURES) | {f"{m}_se" for m in MEASURES} | {f"{m}_rel" for m in COUNTS} <= set(heads.columns)
     assert heads.columns[-1] == "note"
-    assert (heads[["n", "distinct", "duplicates", "k"]] == [48, 48, 0, 7]).all(axis=None)
+    assert (heads[["n", "distinct", "duplicates", "k"]] == [40, 40, 0, 7]).all(axis=None)
     assert (heads.note == "").all()
     assert heads[[*MEASURES, *(f"{m}_se" for m in MEASURES)]].notna().all(axis=None)
     assert heads.depth.is_monotonic_increasing

@@ -29,7 +29,7 @@ from residual_audio.studies import ablate
 from residual_audio.units import Unit
 
 COLUMNS = ["label", "kind", "stage", "block", "depth", "head", "accuracy_drop", "accuracy_low", "accuracy_high", "margin_drop",
-           "margin_low", "margin_high", "first_order"]  # fmt: skip
+           "margin_low", "margin_high", "first_order", "clips"]  # fmt: skip
 STUDIES = [
     ("msclap", "stage", "zero", "zero-shot"),
     ("whisper", "head", "mean", "centroid"),
@@ -128,6 +128,7 @@ def test_one_row_a_unit(study):
     table = result.table()
     assert list(table.columns) == COLUMNS
     assert (table.kind == unit).all()
+    assert (table.clips == len(data)).all()
     units = encoder.units
     expected = {
         "head": [u.label for u in units.where("head")],

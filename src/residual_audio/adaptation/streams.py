@@ -22,7 +22,7 @@ from .select import Place
 
 # Streams above this size go to a file in the temporary folder instead of memory.
 IN_MEMORY = 4 * 2**30
-Rows = Int[np.ndarray, " row"]
+Rows = Int[np.ndarray, " _"]
 
 
 class _Reached(Exception):

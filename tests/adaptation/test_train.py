@@ -1,0 +1,202 @@
+"""Gains are learned on cached streams, stop on clips they did not see, and come back at their best."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from sklearn.decomposition import PCA
+
+from residual_audio.adaptation import ResiDual, attached, choose_places, gain_set, load_adapter, random_basis, save_adapter
+from residual_audio.adaptation.adapter import AdapterError
+from residual_audio.adaptation.gain import kept_axes, starting_gains
+from residual_audio.adaptation.objective import CentroidBank, Objective, centred
+from residual_audio.adaptation.streams import cache_streams, entering, first_block, place_bases
+from residual_audio.adaptation.train import Training, find_rate, train_gains
+from residual_audio.data import load_dataset
+from residual_audio.extraction.record import record
+from residual_audio.models import load_encoder
+from residual_audio.spectra import Basis
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return load_encoder("tiny")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_dataset("synthetic-timbre").limited(72)
+
+
+@pytest.fixture(scope="module")
+def places(encoder):
+    return choose_places(encoder.units, "S3 heads")
+
+
+@pytest.fixture(scope="module")
+def streams(encoder, data, places):
+    return cache_streams(encoder, [c.audio for c in data.clips], first_block(encoder, places))
+
+
+@pytest.fixture(scope="module")
+def residual(streams, places):
+    bases = place_bases(streams, np.arange(0, 72, 3), places, "token")
+    return ResiDual(tuple(gain_set(p, b) for p, b in zip(places, bases, strict=True)))
+
+
+def objective(encoder, data):
+    return Objective(F.normalize(encoder.embed_text([data.names[x] for x in data.labels]), dim=-1), False, encoder.logit_scale)
+
+
+def parts():
+    rows = np.arange(72)
+    return rows[rows % 3 == 1], rows[rows % 3 == 2]
+
+
+def test_cached_streams_give_the_whole_forward(encoder, data, streams):
+    assert streams.block == 10
+    whole = encoder.embed_audio([c.audio for c in data.clips[:6]])
+    assert (F.normalize(streams.embed(np.arange(6)), dim=-1) - whole).abs().max() < 1e-5
+
+
+def test_more_than_memory_goes_to_a_file(encoder, data, streams):
+    on_disk = cache_streams(encoder, [c.audio for c in data.clips[:4]], streams.block, limit=1000)
+    assert isinstance(on_disk.values, np.memmap)
+    np.testing.assert_allclose(on_disk.values, streams.values[:4], atol=1e-5)
+
+
+def test_running_stops_at_the_block(encoder, data):
+    features = encoder.prepare(data.clips[0].audio).features
+    ran = []
+    handle = encoder.module.get_submodule(encoder.sites[-1].module).register_forward_pre_hook(lambda *a: ran.append(1))
+    entering(encoder, features, torch.zeros(1, dtype=torch.bool), 3)
+    handle.remove()
+    assert not ran
+
+
+@pytest.mark.parametrize("level", ["token", "clip"])
+def test_bases_are_scikit_learns(encoder, streams, places, level):
+    rows = np.arange(12)
+    basis = place_bases(streams, rows, places, level)[0]
+    seen = []
+    with torch.no_grad(), record(encoder, heads=lambda s, z: seen.append(z), sites=(encoder.sites[10],)):
+        encoder.resume(streams.batch(rows), 10)
+    z = seen[0].reshape(12, -1, encoder.sites[10].heads, encoder.units.d_head[3]).double()
+    z = z[:, :, 5].flatten(0, 1) if level == "token" else z[:, :, 5].mean(1)
+    theirs = PCA().fit(z.numpy())
+    torch.testing.assert_close(basis.variance[5].double(), torch.from_numpy(theirs.explained_variance_), rtol=1e-3, atol=1e-7)
+    overlap = np.abs(np.sum(basis.axes[5].double().numpy() * theirs.components_, axis=1))
+    assert (overlap[:4] > 0.999).all()
+
+
+def test_learning_helps_and_changes_only_gains(encoder, data, streams, residual):
+    before = {k: v.clone() for k, v in encoder.module.state_dict().items()}
+    train, stop = parts()
+    how = Training(epochs=8, patience=8, rate=0.1, batch_size=12)
+    goal = objective(encoder, data)
+    found = train_gains(encoder, residual, streams, train, stop, torch.from_numpy(data.targets), len(data.labels), goal, how)
+    assert found.history[-1]["train_loss"] < found.history[1]["train_loss"]
+    assert all(torch.equal(before[k], v) for k, v in encoder.module.state_dict().items())
+    assert all(p.requires_grad for p in encoder.module.parameters())
+    moved = [(s.gain - 1).abs().max().item() for s in found.residual.sets]
+    assert max(moved) > 0.01
+    # What came back is the best epoch, not the last one.
+    with attached(encoder, found.residual):
+        scores = goal.scores(streams.embed(stop), None)
+    right = scores.argmax(1).eq(torch.from_numpy(data.targets)[stop]).float().mean().item()
+    assert right == pytest.approx(found.best["stop_accuracy"], abs=1e-6)
+    again = train_gains(encoder, residual, streams, train, stop, torch.from_numpy(data.targets), len(data.labels), goal, how)
+    assert all(torch.equal(a.gain, b.gain) for a, b in zip(found.residual.sets, again.residual.sets, strict=True)), "not seeded"
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "schedulefree"])
+@pytest.mark.parametrize("centroids", [False, True])
+def test_other_optimisers_and_objectives(encoder, data, streams, residual, optimiser, centroids):
+    train, stop = parts()
+    goal = Objective(None if centroids else objective(encoder, data).directions, centroids, 20.0)
+    how = Training(epochs=3, rate=0.05, optimiser=optimiser, batch_size=12)
+    found = train_gains(encoder, residual, streams, train, stop, torch.from_numpy(data.targets), len(data.labels), goal, how)
+    assert np.isfinite([h["stop_loss"] for h in found.history]).all()
+    assert found.history[-1]["train_loss"] < found.history[1]["train_loss"]
+
+
+def test_overlapping_parts_are_refused(encoder, data, streams, residual):
+    train, _ = parts()
+    with pytest.raises(ValueError, match="overlap"):
+        train_gains(encoder, residual, streams, train, train[:3], torch.from_numpy(data.targets), 12, objective(encoder, data))
+
+
+def test_the_rate_finder_finds_a_rate(encoder, data, streams, residual):
+    from residual_audio.adaptation.train import Task
+
+    train, stop = parts()
+
+    def make():
+        targets = torch.from_numpy(data.targets)
+        return Task(encoder, residual, streams, train, stop, targets, 12, objective(encoder, data), Training(batch_size=12))
+
+    assert 1e-4 / 3 <= find_rate(make, "adamw", steps=8) <= 1.0
+
+
+def test_centroid_logits_leave_the_clip_out():
+    torch.manual_seed(0)
+    x, targets = torch.randn(20, 6, dtype=torch.float64), torch.arange(20) % 4
+    bank = CentroidBank(x, targets, 4)
+    rows = torch.tensor([3, 7, 10])
+    found = bank.logits(x[rows], rows)
+    unit = centred(x, F.normalize(x, dim=-1).mean(0))
+    for i, row in enumerate(rows.tolist()):
+        for c in range(4):
+            others = [j for j in range(20) if targets[j] == c and j != row]
+            expected = unit[row] @ F.normalize(unit[others].sum(0), dim=-1)
+            assert found[i, c].item() == pytest.approx(expected.item(), abs=1e-12)
+
+
+def test_the_gradient_passes_through_the_centroids():
+    torch.manual_seed(1)
+    x, targets = torch.randn(8, 5, dtype=torch.float64), torch.arange(8) % 2
+    bank = CentroidBank(x, targets, 2)
+    rows = torch.arange(8)
+    live = x.clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda e: bank.logits(e, rows), (live,))
+
+
+def test_kept_axes_and_starts():
+    variance = torch.tensor([[8.0, 1.0, 0.9, 0.1], [5.0, 4.0, 0.9, 0.1]])
+    basis = Basis(torch.eye(4).expand(2, 4, 4), variance, torch.zeros(2, 4))
+    assert kept_axes(basis, None) == 4
+    assert kept_axes(basis, 2) == 2
+    assert kept_axes(basis, 0.85) == 2
+    assert starting_gains(basis, 4, 0.85).tolist() == [[1, 1, 0, 0], [1, 1, 0, 0]]
+    assert starting_gains(basis, 4, None).eq(1).all()
+
+
+def test_random_axes_are_orthonormal_and_know_their_variance():
+    basis = Basis(torch.eye(5).expand(3, 5, 5), torch.rand(3, 5).sort(descending=True).values, torch.zeros(3, 5))
+    other = random_basis(basis, 7)
+    torch.testing.assert_close(other.axes @ other.axes.mT, torch.eye(5).expand(3, 5, 5), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(other.variance.sum(1), basis.variance.sum(1))
+    assert torch.equal(random_basis(basis, 7).axes, other.axes)
+
+
+def test_an_adapter_comes_back_as_it_was(encoder, residual, tmp_path):
+    folder = save_adapter(tmp_path / "adapter", encoder, residual)
+    assert sorted(p.name for p in folder.iterdir()) == ["README.md", "adapter_config.json", "adapter_model.safetensors"]
+    again = load_adapter(folder, encoder)
+    assert [s.place for s in again.sets] == [s.place for s in residual.sets]
+    assert all(torch.equal(a.gain, b.gain) and torch.equal(a.axes, b.axes) for a, b in zip(again.sets, residual.sets, strict=True))
+    assert encoder.revision in (folder / "README.md").read_text()
+    save_adapter(folder, encoder, residual)
+    assert [p.name for p in tmp_path.iterdir()] == ["adapter"], "a half-written one was left behind"
+
+
+def test_another_base_is_refused(encoder, residual, tmp_path, laion_dir):
+    folder = save_adapter(tmp_path / "adapter", encoder, residual)
+    with pytest.raises(AdapterError, match="was made for tiny"):
+        load_adapter(folder, load_encoder(laion_dir))
+    with pytest.raises(AdapterError, match="neither a directory nor"):
+        load_adapter(tmp_path / "nothing", encoder)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("precious")
+    with pytest.raises(AdapterError, match="not empty"):
+        save_adapter(tmp_path / "full", encoder, residual)

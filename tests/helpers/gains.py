@@ -1,0 +1,29 @@
+"""Gains that were not learned: random axes, means and values, to test what applies and folds them."""
+
+import torch
+
+from residual_audio.adaptation import GainSet, ResiDual, choose_places, random_basis
+from residual_audio.spectra import Basis
+
+
+def width(encoder, place):
+    if place.form == "embedding":
+        final = encoder.units.d_model[-1] if encoder.readout.joint != "mlp" else encoder.dim
+        return final
+    stage = place.blocks[0][0]
+    return encoder.units.d_head[stage] if place.form == "heads" else encoder.units.d_model[stage]
+
+
+def made_up(encoder, selection, mean, seed=0, kept=None, low=0.3):
+    """Random axes, means and gains away from one."""
+    generator = torch.Generator().manual_seed(seed)
+    sets = []
+    for i, place in enumerate(choose_places(encoder.units, selection)):
+        d, units = width(encoder, place), max(1, len(place.heads))
+        eye = torch.eye(d, dtype=torch.float64).expand(units, d, d)
+        basis = random_basis(Basis(eye, torch.ones(units, d, dtype=torch.float64), torch.zeros(units, d, dtype=torch.float64)), seed + i)
+        axes = basis.axes[:, : kept or d]
+        mu = 0.1 * torch.randn(units, d, generator=generator, dtype=torch.float64)
+        gain = low + 1.4 * torch.rand(units, axes.shape[1], generator=generator, dtype=torch.float64)
+        sets.append(GainSet(place, axes, mu, basis.variance[:, : axes.shape[1]], gain))
+    return ResiDual(tuple(sets), mean)

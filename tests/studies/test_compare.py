@@ -1,0 +1,201 @@
+"""The comparison is honest (no leakage, disjoint parts), resumes cell by cell, and ends in a folded checkpoint."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from transformers import ClapModel
+
+from residual_audio.adaptation import fold
+from residual_audio.adaptation.train import Training
+from residual_audio.data import load_dataset
+from residual_audio.evaluation.comparison import corrected_t, holm, paired_table
+from residual_audio.evaluation.readout import EvaluationError
+from residual_audio.evaluation.zero_shot import with_folds
+from residual_audio.models import load_encoder
+from residual_audio.studies import METHODS, Recipe, adapt, compare
+from residual_audio.studies.compare import prepare
+from residual_audio.studies.methods import FoldTask
+from residual_audio.studies.parts import fold_parts
+from tests.helpers.gains import made_up
+
+COMMAND = str(Path(sys.executable).with_name("residual-audio"))
+
+RECIPE = Recipe(units="S3B1 heads", top=8, training=Training(epochs=3, rate=0.1, batch_size=32))
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return load_encoder("tiny")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_dataset("synthetic-timbre").limited(120)
+
+
+@pytest.fixture(scope="module")
+def setting(encoder, data):
+    return prepare(encoder, data, RECIPE, "official", "sound-of", 0)
+
+
+def test_parts_are_disjoint_and_whole(data):
+    folded = with_folds(data, "official")
+    tested = []
+    for _, parts in fold_parts(folded):
+        together = np.concatenate([parts.basis, parts.train, parts.stop, parts.test])
+        assert sorted(together.tolist()) == list(range(len(data)))
+        assert min(len(parts.basis), len(parts.train), len(parts.stop), len(parts.test)) > 0
+        tested += parts.test.tolist()
+    assert sorted(tested) == list(range(len(data)))
+    few = next(fold_parts(folded, shots=1))[1]
+    assert max(np.bincount(folded.targets[few.train])) == 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_shuffled_labels_give_chance(setting, method):
+    """Nothing of the test fold reaches a method: with labels shuffled, accuracy on it is not above guessing.
+
+    It may be below: folds that balance the classes leave fewer clips of a test clip's class to learn from.
+    """
+    rng = np.random.default_rng(3)
+    shuffled = torch.from_numpy(rng.permutation(setting.dataset.targets))
+    right, total = 0, 0
+    for _, parts in fold_parts(setting.dataset):
+        task = FoldTask(setting.streams, setting.embeddings, shuffled, 12, setting.directions, parts, RECIPE, 0)
+        scores = METHODS[method](task).scores
+        right += int(scores.argmax(1).eq(shuffled[parts.test]).sum())
+        total += len(parts.test)
+    assert stats.binomtest(right, total, 1 / 12, alternative="greater").pvalue > 1e-3
+
+
+def test_the_test_labels_are_never_read(setting):
+    """Changing the test fold's labels changes no score."""
+    parts = next(fold_parts(setting.dataset))[1]
+    targets = torch.from_numpy(setting.dataset.targets)
+    other = targets.clone()
+    other[parts.test] = (other[parts.test] + 5) % 12
+    for method in METHODS.values():
+        a, b = (
+            method(FoldTask(setting.streams, setting.embeddings, t, 12, setting.directions, parts, RECIPE, 0)) for t in (targets, other)
+        )
+        assert torch.equal(a.scores, b.scores)
+
+
+def test_interrupted_comparisons_go_on(tmp_path):
+    """A real process, killed after its first cells; the same command finishes, with the same scores as an uninterrupted one."""
+
+    def command(out):
+        methods = "plain,residual,head-scalar,aligner"
+        return [COMMAND, "compare", "tiny", "synthetic-voice", "--limit", "48", "--units", "S3B1 heads",
+                "--epochs", "2", "--methods", methods, "--out", str(out)]  # fmt: skip
+
+    process = subprocess.Popen(command(tmp_path / "a"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    cells = tmp_path / "a" / "comparison" / "cells"
+    deadline = time.monotonic() + 120
+    while (not cells.exists() or len(list(cells.glob("[!.]*"))) < 3) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    kept = {p.name: p.stat().st_mtime_ns for p in cells.glob("[!.]*")}
+    assert 3 <= len(kept) < 20
+    subprocess.run(command(tmp_path / "a"), check=True, capture_output=True)
+    subprocess.run(command(tmp_path / "b"), check=True, capture_output=True)
+    from safetensors.torch import load_file
+
+    for path in (tmp_path / "b" / "comparison" / "cells").iterdir():
+        ours = cells / path.name
+        assert torch.equal(load_file(ours)["scores"], load_file(path)["scores"]), path.name
+        if path.name in kept:
+            assert ours.stat().st_mtime_ns == kept[path.name], "a finished cell was computed again"
+
+
+def test_another_recipe_is_not_mixed_in(encoder, data, tmp_path):
+    from residual_audio.extraction import StoreError
+
+    small = data.limited(36)
+    compare(encoder, small, ["plain"], tmp_path, RECIPE)
+    with pytest.raises(StoreError, match="units"):
+        compare(encoder, small, ["plain"], tmp_path, Recipe(units="S3 heads"))
+    with pytest.raises(EvaluationError, match="unknown method"):
+        compare(encoder, small, ["magic"], tmp_path / "x", RECIPE)
+
+
+def test_adapting_and_another_dataset(encoder, data, tmp_path):
+    other = load_dataset("synthetic-voice").limited(24)
+    found = compare(encoder, data.limited(60), ["plain", "residual"], tmp_path, RECIPE, other=other)
+    assert found.summary.other.between(0, 1).all()
+    assert list(found.summary.trained) == [0, 32 * encoder.units.d_head[3]]
+    assert found.cells.seconds.gt(0).all()
+    assert found.cells.peak_mb.gt(50).all()
+
+
+def test_the_corrected_test():
+    """By hand, from the formula; and less sure than the plain paired t."""
+    d = np.array([0.1, 0.12, 0.05, 0.2, 0.09])
+    t, p = corrected_t(d, 0.2)
+    expected = d.mean() / np.sqrt((1 / 5 + 0.25) * d.var(ddof=1))
+    assert t == pytest.approx(expected)
+    assert p == pytest.approx(2 * stats.t.sf(expected, 4))
+    assert p > stats.ttest_1samp(d, 0).pvalue
+    assert corrected_t(np.zeros(5), 0.2) == (0.0, 1.0)
+    assert np.isnan(corrected_t(np.array([0.3]), 0.2)[0])
+
+
+def test_holm_is_statsmodels():
+    from statsmodels.stats.multitest import multipletests
+
+    p = np.array([0.01, 0.04, 0.03, 0.2])
+    np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1])
+    assert np.isnan(holm(np.array([np.nan, 0.02]))[0])
+
+
+def test_paired_table_pairs():
+    correct = {"a": np.array([0.0, 0, 1, 1]), "b": np.array([1.0, 1, 1, 1])}
+    table = paired_table(correct, {"a": np.array([0.4, 0.6]), "b": np.array([1.0, 1.0])}, "a", 2)
+    assert table.difference.tolist() == [0.5]
+    assert table.low[0] <= 0.5 <= table.high[0]
+
+
+def test_from_adapting_to_a_plain_checkpoint(tmp_path):
+    """adapt, fold, zero-shot: the folded directory loads without this package and says what the attached model says."""
+
+    def run(*words):
+        return subprocess.run([COMMAND, *words], capture_output=True, text=True, check=True).stdout
+
+    said = run("adapt", "tiny", "synthetic-timbre", "--limit", "72", "--units", "S3B1 heads", "--epochs", "2", "--rate", "0.1",
+               "--out", str(tmp_path / "adapter"))  # fmt: skip
+    assert "256 gains" in said
+    said = run("fold", "tiny", str(tmp_path / "adapter"), "--out", str(tmp_path / "folded"))
+    assert "model.safetensors" in said
+    ClapModel.from_pretrained(tmp_path / "folded")
+    from residual_audio.adaptation import attached, load_adapter
+
+    encoder, folded = load_encoder("tiny"), load_encoder(tmp_path / "folded")
+    sound = load_dataset("synthetic-timbre").limited(12).clips[3].audio
+    with attached(encoder, load_adapter(tmp_path / "adapter", encoder)):
+        live = encoder.embed_audio([sound])
+    assert (folded.embed_audio([sound]) - live).abs().max() < 1e-5
+    assert (encoder.embed_audio([sound]) - live).abs().max() > 1e-4
+    assert torch.allclose(folded.embed_text(["a bell"]), encoder.embed_text(["a bell"]))
+
+
+def test_microsofts_layout_is_written_as_it_was(msclap_path, tmp_path, sound_files):
+    encoder = load_encoder(msclap_path)
+    folded = fold(encoder, made_up(encoder, "heads mlps embedding", "drop"))
+    written = folded.save(tmp_path)
+    before, after = (torch.load(p, weights_only=True)["model"] for p in (msclap_path, written))
+    assert {k: v.shape for k, v in before.items()} == {k: v.shape for k, v in after.items()}
+    again = load_encoder(written)
+    assert (again.embed_audio(sound_files[:2]) - folded.embed_audio(sound_files[:2])).abs().max() < 1e-5
+
+
+def test_adapt_in_python(encoder, data):
+    found = adapt(encoder, data.limited(60), RECIPE)
+    assert found.residual.notes["dataset"] == "synthetic-timbre"
+    assert 0 <= found.before <= found.after <= 1
