@@ -12,6 +12,8 @@ from . import options as given
 if TYPE_CHECKING:
     from ..studies import AblationResult
 
+SHOWN = 6
+
 
 def register(app: typer.Typer) -> None:
     app.command("ablate")(ablate)
@@ -86,7 +88,7 @@ def ablate(
 
 
 def show(result: AblationResult, model: str, data: str) -> None:
-    """The units that matter most, on one screen."""
+    """The units that matter most."""
     from rich.table import Table
 
     from .screen import console
@@ -94,7 +96,7 @@ def show(result: AblationResult, model: str, data: str) -> None:
     table = result.table().sort_values("margin_drop", ascending=False)
     title = f"{model} on {data}: {result.how} ablation, {result.metric} accuracy {100 * result.accuracy:.1f} %, {len(result.targets)} clips"
     screen = Table("unit", "accuracy drop, points [95 %]", "margin drop [95 %]", "first order", title=title)
-    for _, r in table.head(15).iterrows():
+    for _, r in table.head(SHOWN).iterrows():
         accuracy = f"{100 * r.accuracy_drop:+.1f} [{100 * r.accuracy_low:+.1f}, {100 * r.accuracy_high:+.1f}]"
         screen.add_row(r.label, accuracy, f"{r.margin_drop:+.4f} [{r.margin_low:+.4f}, {r.margin_high:+.4f}]", f"{r.first_order:+.4f}")
     console.print(screen)

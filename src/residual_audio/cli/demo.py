@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(limit: Limit = None, out: Out = None) -> None:
-    """Classify synthesised sounds with the embedded model, then look inside it: no download, a few minutes.
+    """Classify synthesised sounds with the embedded model, look inside it, retune it: no download, a few minutes.
 
     With `--out`, everything is kept: tables, figures, and the run that they were made from.
 
@@ -41,6 +41,7 @@ def demo(limit: Limit = None, out: Out = None) -> None:
     classify(encoder, limit, out)
     if out is not None:
         look_inside(encoder, limit, out)
+        retune(limit, out)
         console.print(f"tables, figures and records: {out}", highlight=False, soft_wrap=True)
 
 
@@ -91,3 +92,10 @@ def look_inside(encoder: Encoder, limit: int | None, out: Path) -> None:
     start = time.perf_counter()
     analyze([str(folder)])
     console.print(f"the analysis took {time.perf_counter() - start:.0f} s", highlight=False)
+
+
+def retune(limit: int | None, out: Path) -> None:
+    """ResiDual on the heads of the last stage against the model as it is and a linear probe, cross-validated."""
+    from .compare import compare
+
+    compare("tiny", LOOKED_INTO, out=out / "compare", methods="plain,residual,probe", units="S3 heads", rate=0.1, epochs=20, limit=limit)

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
@@ -25,7 +26,6 @@ def fit_probe(
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_score
-    from threadpoolctl import threadpool_limits
 
     x, y = embeddings.double().cpu().numpy(), targets.cpu().numpy()
     mean, deviation = x.mean(0), x.std(0)
