@@ -142,7 +142,10 @@ def analyze_view(run: StoredRun, regime: str, level: str, rows: Int[np.ndarray, 
     tables = {"heads": heads, "blocks": grouped(heads, ["stage", "block", "depth"]), "stages": grouped(heads, ["stage"]), **by_class}
     tables |= similarity_tables(run, seen, dimensions.variance, how.similarity, rows)
     tree = ward(dimensions.variance, how.clusters)
-    plane = fingerprint_map(dimensions.variance, seed=how.seed, method=how.layout)
+    try:
+        plane = fingerprint_map(dimensions.variance, seed=how.seed, method=how.layout)
+    except (ImportError, ValueError) as error:
+        raise AnalysisError(str(error)) from error
     tables["clusters"] = where[["label", "stage", "depth"]].assign(
         order=tree.order.argsort().numpy(),
         cluster=tree.clusters.numpy(),

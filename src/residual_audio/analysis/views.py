@@ -83,6 +83,9 @@ def view(run: StoredRun, regime: str, level: str, rows: Int[np.ndarray, " row"] 
     points, moments = None, None
     if level == "clip":
         points = run.heads[slice(None) if rows is None else rows].to(torch.float64)
+        wrong = int((~points.isfinite().all(-1).all(-1)).sum())
+        if wrong:
+            raise AnalysisError(f"head outputs of {wrong} clips are not finite; extract again with --dtype float32")
         if frames is not None:
             split = points.split([len(f.rest) for f in frames], dim=1)
             points = torch.cat([f.coordinates(p) for f, p in zip(frames, split, strict=True)], 1)

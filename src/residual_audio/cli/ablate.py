@@ -73,7 +73,10 @@ def ablate(
             out=None if out is None else out / "ablation" / f"{unit}-{how}-{metric}", workers=workers, seed=seed, advance=advance,
         )  # fmt: skip
     if result.errors:
-        errors.print(f"{len(result.errors)} clips could not be read and were left out", highlight=False)
+        shown = "\n".join(f"  {message}" for message in list(result.errors.values())[:5])
+        errors.print(
+            f"{len(result.errors)} clips could not be read and were left out:\n{shown}", highlight=False, markup=False, soft_wrap=True
+        )
     show(result, encoder.name, data.name)
     if out is not None:
         from ..report.tables import write_table
@@ -83,6 +86,7 @@ def ablate(
         write_table(result.per_class(), out / "tables", f"ablation_class_{unit}")
         choices = {"unit": unit, "how": how, "metric": metric, "template": template, "folds": folds, "limit": limit, "seed": seed}
         record = {**provenance(encoder, data, choices), "accuracy": result.accuracy, "first_order_spearman": result.agreement()}
+        record["clips"] = {"used": len(result.targets), "errors": result.errors}
         write_record(out / f"ablation_{unit}.json", record)
         console.print(f"tables: {out / 'tables'}", highlight=False, soft_wrap=True)
 

@@ -62,7 +62,11 @@ def analyze(
     opened = [Run.open(address) for address in runs]
     names = [run.info["dataset"]["name"] for run in opened]
     if len(set(names)) < len(names):
-        names = [f"{name} ({Path(address).name})" for name, address in zip(names, runs, strict=True)]
+        names = [f"{name} ({address})" for name, address in zip(names, runs, strict=True)]
+    if len(set(names)) < len(names):
+        raise StoreError("a run is named twice")
+    if out is not None and len({Path(address).name for address in runs}) < len(runs):
+        raise StoreError("with --out, runs need folders of different names: each gets one of its own there")
     passes = 2 if regime == "both" else 1
     results: dict[str, Analysis] = {}
     folders: list[Path] = []

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
@@ -45,7 +46,7 @@ def fail_clearly() -> Iterator[None]:
         yield
     except (AdapterError, AnalysisError, AudioError, DataError, EncoderError, EvaluationError, ExtractionError, FoldError,
             SelectionError, StoreError) as error:  # fmt: skip
-        errors.print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+        errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         errors.print("stopped")

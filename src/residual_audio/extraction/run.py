@@ -81,7 +81,12 @@ class Run:
         store = Store(str(address))
         if not store.exists("run.json"):
             raise StoreError(f"{address}: no run.json; expected a directory written by `residual-audio extract`")
-        return cls(store, store.read_json("run.json"))
+        info = store.read_json("run.json")
+        if "units" not in info:
+            raise StoreError(
+                f"{address}: its run.json is not that of an extraction; expected a directory written by `residual-audio extract`"
+            )
+        return cls(store, info)
 
     @property
     def complete(self) -> bool:

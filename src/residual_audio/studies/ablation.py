@@ -161,11 +161,10 @@ def survey(encoder: Encoder, dataset: AudioDataset, batch_size: int, workers: in
     return tensors["embeddings"].cpu(), Replacements("mean", heads, mlp), failed
 
 
-def make_readout(encoder: Encoder, dataset: AudioDataset, metric: str, embeddings: Tensor, template: str, seed: int) -> Readout:
+def make_readout(dataset: AudioDataset, metric: str, embeddings: Tensor, directions: Tensor | None, seed: int) -> Readout:
     """The classifier of the whole model; it stays as it is while units are replaced."""
-    if metric == "zero-shot":
-        names = [dataset.names[label] for label in dataset.labels]
-        return prompt_readout(prompt_directions(encoder, names, templates(template)).cpu(), len(dataset))
+    if directions is not None:
+        return prompt_readout(directions, len(dataset))
     return centroid_readout(embeddings, dataset) if metric == "centroid" else probe_readout(embeddings, dataset, seed)
 
 
@@ -211,12 +210,13 @@ def ablate(
         raise EvaluationError(f"unknown metric {metric!r}; one of {', '.join(METRICS)}")
     if metric == "zero-shot" and not encoder.has_text:
         raise EvaluationError(f"{encoder.name} has no text side; use --metric centroid or probe")
-    if metric == "zero-shot":
-        templates(template)  # an unknown set should be told before an hour of audio is encoded
     if len(dataset.labels) < 2:
         raise EvaluationError(f"{dataset.name} has one class; what a classifier loses needs at least two")
     if encoder.policy.crop == "windows":
         raise EvaluationError("ablation looks at one window a clip; use --crop start or centre")
+    # Prompts first: an unknown set or a missing tokenizer should be told before an hour of audio is encoded.
+    names = [dataset.names[label] for label in dataset.labels]
+    directions = prompt_directions(encoder, names, templates(template)).cpu() if metric == "zero-shot" else None
     dataset = with_folds(dataset, folds, seed)
     with ExitStack() as stack:
         store = Store(str(out) if out is not None else stack.enter_context(tempfile.TemporaryDirectory()))
@@ -226,7 +226,7 @@ def ablate(
         open_or_create(store, {**mine, "settings": choices})
         embeddings, means, errors = survey(encoder, dataset, batch_size, workers, store, advance)
         readable = replace(dataset, clips=tuple(c for c in dataset.clips if c.id not in errors))
-        readout = make_readout(encoder, readable, metric, embeddings, template, seed)
+        readout = make_readout(readable, metric, embeddings, directions, seed)
         ablation = Ablation(encoder, unit, means if how == "mean" else Replacements.zero(encoder), rows)
         run_shards(ablation, readable, readout, store, batch_size, workers, advance)
         names = store.names("shards")
