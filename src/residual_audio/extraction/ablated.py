@@ -6,9 +6,12 @@ go through it together.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -17,6 +20,7 @@ from torch import Tensor
 
 from ..decomposition.heads import head_weights, split_heads
 from ..models import BlockSite, Encoder
+from ..models.fused import refuse_copied
 from .record import record
 
 Kind = Literal["head", "block", "stage", "mlp"]
@@ -108,11 +112,29 @@ class Ablated:
     embeddings: Float[Tensor, "unit clip d"]
 
 
-class Ablation:
-    """Runs batches with every unit of ``kind`` replaced in turn. ``rows``: clips × units that go through the model at once."""
+def twin(encoder: Encoder) -> Encoder:
+    """A second set of modules around the same weights, so that two threads can each reach into their own."""
+    shared = {id(t): t for t in (*encoder.module.parameters(), *encoder.module.buffers())}
+    other = copy.copy(encoder)
+    other.module = copy.deepcopy(encoder.module, memo=shared)
+    refuse_copied(encoder.module, other.module)
+    return other
 
-    def __init__(self, encoder: Encoder, kind: Kind, replacements: Replacements, rows: int = 32) -> None:
+
+class Ablation:
+    """Runs batches with every unit of ``kind`` replaced in turn. ``rows``: clips × units that go through the model at once.
+
+    On a CPU, every core takes its own part of the clips through its own modules: cores that share every product wait for each other.
+    """
+
+    def __init__(self, encoder: Encoder, kind: Kind, replacements: Replacements, rows: int = 32, threads: int | None = None) -> None:
         self.encoder, self.kind, self.replacements, self.rows = encoder, kind, replacements, rows
+        self.threads = (torch.get_num_threads() if threads is None else threads) if encoder.device.type == "cpu" else 1
+
+    @cached_property
+    def parts(self) -> list[Ablation]:
+        """One ablation a thread."""
+        return [Ablation(twin(self.encoder), self.kind, self.replacements, self.rows, threads=1) for _ in range(self.threads)]
 
     @property
     def labels(self) -> list[str]:
@@ -124,9 +146,22 @@ class Ablation:
             return [f"S{s}B{b}" for s, b in units.blocks]
         return [u.label for u in units.where(self.kind)]
 
-    @torch.inference_mode()
     def run(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> tuple[Tensor, Ablated]:
         """The embeddings as they are, and with each unit replaced."""
+        count = min(self.threads, len(features))
+        if count < 2:
+            return self._run(features, longer)
+        before = torch.get_num_threads()
+        try:
+            with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+                chunks = zip(self.parts, features.tensor_split(count), longer.tensor_split(count), strict=False)
+                found = list(pool.map(lambda job: job[0]._run(*job[1:]), chunks))
+        finally:
+            torch.set_num_threads(before)
+        return torch.cat([plain for plain, _ in found]), Ablated(self.labels, torch.cat([a.embeddings for _, a in found], 1))
+
+    @torch.inference_mode()
+    def _run(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> tuple[Tensor, Ablated]:
         entries: list[Tensor] = []
         outputs: list[Tensor] = []
         with record(
