@@ -86,8 +86,10 @@ def test_errors_are_one_clear_line(words, says):
     assert "Traceback" not in done.stderr
 
 
-def test_demo_prints_the_three_tasks(tmp_path):
-    done = run("demo", "--limit", "12", "--out", tmp_path)
+def test_the_demo_classifies_looks_inside_and_retunes(tmp_path):
+    done = run("demo", "--limit", "60", "--out", tmp_path)
     for name in ("synthetic", "synthetic-timbre", "synthetic-voice"):
         assert name in done.stdout
         assert json.loads((tmp_path / name / "run.json").read_text())["result"]["top1"]["value"] >= 0
+    assert len(list((tmp_path / "run" / "figures").glob("*.png"))) == 17
+    assert "residual" in (tmp_path / "compare" / "tables" / "comparison_summary.csv").read_text()

@@ -135,6 +135,13 @@ def test_adapting_and_another_dataset(encoder, data, tmp_path):
     assert found.cells.peak_mb.gt(50).all()
 
 
+def test_too_few_clips_are_told(encoder, data, tmp_path):
+    with pytest.raises(EvaluationError, match="single fold"):
+        compare(encoder, data.limited(12), ["plain"], tmp_path / "a", RECIPE)
+    with pytest.raises(EvaluationError, match="too few"):
+        compare(encoder, data.limited(24), ["plain"], tmp_path / "b", RECIPE)
+
+
 def test_the_corrected_test():
     """By hand, from the formula; and less sure than the plain paired t."""
     d = np.array([0.1, 0.12, 0.05, 0.2, 0.09])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data import AudioDataset, grouped_folds
+from ..evaluation.readout import EvaluationError
 
 # Of five equal parts of the training clips, one gives the basis, one says when to stop, three are learned from.
 PIECES = 5
@@ -43,11 +44,18 @@ def inner_parts(dataset: AudioDataset, rows: np.ndarray, test: np.ndarray, seed:
         rng, targets = np.random.default_rng(seed), dataset.targets
         chosen = [rng.permutation(train[targets[train] == c])[:shots] for c in range(len(dataset.labels))]
         train = np.sort(np.concatenate(chosen))
+    if not (len(basis) and len(train) and len(stop)):
+        raise EvaluationError(
+            f"{dataset.name}: {len(rows)} training clips are too few for separate parts (basis, training, stopping); "
+            "about five a class outside the test are needed"
+        )
     return Parts(basis, train, stop, test)
 
 
 def fold_parts(dataset: AudioDataset, seed: int = 0, shots: int | None = None) -> Iterator[tuple[int, Parts]]:
     """One set of parts a fold of the dataset; every clip is tested once."""
     folds = np.array([c.fold for c in dataset.clips])
+    if len(np.unique(folds)) < 2:
+        raise EvaluationError(f"{dataset.name}: {len(dataset)} clips make a single fold; a comparison needs at least two a class")
     for fold in np.unique(folds):
         yield int(fold), inner_parts(dataset, np.flatnonzero(folds != fold), np.flatnonzero(folds == fold), seed, shots)
