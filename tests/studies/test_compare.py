@@ -118,7 +118,7 @@ def test_interrupted_comparisons_go_on(tmp_path):
 def test_another_recipe_is_not_mixed_in(encoder, data, tmp_path):
     from residual_audio.extraction import StoreError
 
-    small = data.limited(36)
+    small = data.limited(60)
     compare(encoder, small, ["plain"], tmp_path, RECIPE)
     with pytest.raises(StoreError, match="units"):
         compare(encoder, small, ["plain"], tmp_path, Recipe(units="S3 heads"))
