@@ -135,6 +135,12 @@ def test_adapting_and_another_dataset(encoder, data, tmp_path):
     assert found.cells.peak_mb.gt(50).all()
 
 
+@pytest.mark.parametrize("wrong", [{"mean": "kept"}, {"level": "tokens"}, {"objective": "text"}, {"kept": 0}, {"kept": 1.5}])
+def test_a_misspelt_choice_is_told(wrong):
+    with pytest.raises(EvaluationError, match=next(iter(wrong))):
+        Recipe(**wrong)
+
+
 def test_too_few_clips_are_told(encoder, data, tmp_path):
     with pytest.raises(EvaluationError, match="single fold"):
         compare(encoder, data.limited(12), ["plain"], tmp_path / "a", RECIPE)

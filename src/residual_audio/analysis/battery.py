@@ -213,6 +213,10 @@ def analyze(
         "regime": regime,
         "level": level,
         "k": k,
+        "points": points,
+        "similarity": list(similarity),
+        "clusters": clusters,
+        "map": layout,
         "seed": seed,
     }
     return Analysis(tables, info)

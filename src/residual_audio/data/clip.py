@@ -57,6 +57,11 @@ class AudioDataset:
         position = {label: i for i, label in enumerate(self.labels)}
         return np.array([position[c.label] for c in self.clips], dtype=np.int64)
 
+    @property
+    def groups(self) -> list[str]:
+        """The speaker or recording of each clip, where the dataset knows it; else the clip itself."""
+        return [next((t for t in c.tags if t.startswith(("speaker:", "recording:"))), c.id) for c in self.clips]
+
     def only(self, keep: Callable[[Clip], bool], note: str) -> AudioDataset:
         """The rows for which ``keep`` holds; classes that vanish leave the class list too."""
         clips = tuple(c for c in self.clips if keep(c))

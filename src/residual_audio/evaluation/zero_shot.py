@@ -85,8 +85,7 @@ def with_folds(dataset: AudioDataset, folds: str, seed: int = 0) -> AudioDataset
     if folds not in ("official", "stratified"):
         raise EvaluationError(f"unknown folds {folds!r}; one of official, stratified")
     labels = [c.label for c in dataset.clips]
-    groups = [next((t for t in c.tags if t.startswith(("speaker:", "recording:"))), c.id) for c in dataset.clips]
-    numbers = stratified_folds(labels, seed=seed) if folds == "stratified" else grouped_folds(labels, groups, seed=seed)
+    numbers = stratified_folds(labels, seed=seed) if folds == "stratified" else grouped_folds(labels, dataset.groups, seed=seed)
     clips = tuple(replace(c, fold=f) for c, f in zip(dataset.clips, numbers, strict=True))
     return replace(dataset, clips=clips, folds="stratified")
 

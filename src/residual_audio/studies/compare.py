@@ -49,8 +49,6 @@ class Setting:
 def prepare(encoder: Encoder, dataset: AudioDataset, recipe: Recipe, folds: str, template: str, seed: int, workers: int | None = None,
             advance: Callable[[int], object] | None = None) -> Setting:  # fmt: skip
     """Decode and run every clip once up to the first adapted block."""
-    if recipe.objective not in ("auto", "prompts", "centroid", "both"):
-        raise EvaluationError(f"unknown objective {recipe.objective!r}; one of auto, prompts, centroid, both")
     if recipe.objective in ("prompts", "both") and not encoder.has_text:
         raise EvaluationError(f"{encoder.name} has no text side; use --objective centroid")
     # Prompts first: a missing tokenizer should be told before an hour of audio is encoded.

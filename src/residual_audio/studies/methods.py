@@ -20,6 +20,7 @@ from ..adaptation.train import Trained, Training, train_gains
 from ..analysis.discriminability import fisher_ratio
 from ..evaluation.classifiers import centroid_directions
 from ..evaluation.probe import fit_probe
+from ..evaluation.readout import EvaluationError
 from ..extraction.record import record
 from ..models import BlockSite
 from .parts import Parts
@@ -38,6 +39,17 @@ class Recipe:
     scale: float | None = None
     top: int = 20
     training: Training = field(default_factory=Training)
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("level", ("token", "clip")),
+            ("mean", ("keep", "drop")),
+            ("objective", ("auto", "prompts", "centroid", "both")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise EvaluationError(f"unknown {name} {getattr(self, name)!r}; one of {', '.join(allowed)}")
+        if self.kept is not None and not (self.kept >= 1 if isinstance(self.kept, int) else 0 < self.kept < 1):
+            raise EvaluationError(f"kept axes: {self.kept} is neither a number of axes nor a share between 0 and 1")
 
 
 @dataclass(frozen=True)

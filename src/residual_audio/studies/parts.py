@@ -29,14 +29,9 @@ class Parts:
         return np.sort(np.concatenate([self.basis, self.train, self.stop]))
 
 
-def group_of(dataset: AudioDataset) -> list[str]:
-    """The speaker or recording of each clip, where the dataset knows it; else the clip itself."""
-    return [next((t for t in c.tags if t.startswith(("speaker:", "recording:"))), c.id) for c in dataset.clips]
-
-
 def inner_parts(dataset: AudioDataset, rows: np.ndarray, test: np.ndarray, seed: int, shots: int | None = None) -> Parts:
     """Split the training clips ``rows``; clips of one speaker or recording stay together. ``shots``: at most so many clips a class."""
-    groups = group_of(dataset)
+    groups = dataset.groups
     labels = [dataset.clips[i].label for i in rows]
     piece = np.array(grouped_folds(labels, [groups[i] for i in rows], PIECES, seed))
     basis, stop, train = rows[piece == 1], rows[piece == 2], rows[piece > 2]
