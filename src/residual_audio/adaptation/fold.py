@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from ..models import Encoder
-from ..models.fused import refuse_copied
+from ..models.fused import fuse_copy
 from .attach import joint_is_last_linear
 from .gain import GainSet, ResiDual
 
@@ -84,7 +84,7 @@ def fold(encoder: Encoder, residual: ResiDual) -> Encoder:
     """A new encoder of the same keys and shapes whose embeddings are those of the attached one; the given one is not changed."""
     folded = copy.copy(encoder)
     folded.module = copy.deepcopy(encoder.module)
-    refuse_copied(encoder.module, folded.module)
+    fuse_copy(encoder.module, folded.module)
     get = folded.module.get_submodule
     site_of = {(s.stage, s.block): s for s in folded.sites}
     exact = residual.to(encoder.device, torch.float64)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..decomposition.heads import head_weights, split_heads
 from ..models import BlockSite, Encoder
-from ..models.fused import refuse_copied
+from ..models.fused import fuse_copy
 from .record import record
 
 Kind = Literal["head", "block", "stage", "mlp"]
@@ -117,7 +117,7 @@ def twin(encoder: Encoder) -> Encoder:
     shared = {id(t): t for t in (*encoder.module.parameters(), *encoder.module.buffers())}
     other = copy.copy(encoder)
     other.module = copy.deepcopy(encoder.module, memo=shared)
-    refuse_copied(encoder.module, other.module)
+    fuse_copy(encoder.module, other.module)
     return other
 
 

@@ -79,7 +79,7 @@ def fuse_attention(module: nn.Module) -> None:
             part.forward = MethodType(fused_forward, part)
 
 
-def refuse_copied(original: nn.Module, copied: nn.Module) -> None:
+def fuse_copy(original: nn.Module, copied: nn.Module) -> None:
     """After a deep copy, whose attention would still run the original's: bind every fused attention to itself."""
     if any("forward" in part.__dict__ for part in original.modules() if isinstance(part, ClapAudioSelfAttention)):
         unfuse_attention(copied)
