@@ -102,7 +102,7 @@ def test_every_table_is_there_once_a_regime(analysis, tokens):
     assert list(tokens.tables) == [f"{prefix}token_{n}" for prefix in ("", "postproj_") for n in spectra_only]
     assert analysis.heads is analysis.tables["heads"]
     assert analysis.info == {"model": analysis.info["model"], "dataset": "synthetic-voice", "clips": 40, "regime": "both", "level": "clip",
-                             "k": 7, "seed": 0}  # fmt: skip
+                             "k": 7, "points": None, "similarity": list(KINDS), "clusters": None, "map": "pca", "seed": 0}  # fmt: skip
 
 
 @pytest.mark.parametrize("prefix", ["", "postproj_"])
