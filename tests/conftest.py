@@ -16,7 +16,7 @@ import pytest  # noqa: E402
 import soundfile  # noqa: E402
 import torch  # noqa: E402
 
-from tests.helpers import checkpoints  # noqa: E402
+from tests.helpers import checkpoints, pictures  # noqa: E402
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -44,6 +44,31 @@ def whisper_dir(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def ast_dir(tmp_path_factory) -> Path:
     return checkpoints.ast(tmp_path_factory.mktemp("ast"))
+
+
+@pytest.fixture(scope="session")
+def clip_dir(tmp_path_factory) -> Path:
+    return checkpoints.clip(tmp_path_factory.mktemp("clip"))
+
+
+@pytest.fixture(scope="session")
+def vit_dir(tmp_path_factory) -> Path:
+    return checkpoints.vit(tmp_path_factory.mktemp("vit"))
+
+
+@pytest.fixture(scope="session")
+def dinov2_dir(tmp_path_factory) -> Path:
+    return checkpoints.dinov2(tmp_path_factory.mktemp("dinov2"))
+
+
+@pytest.fixture(scope="session")
+def image_folder(tmp_path_factory) -> Path:
+    return pictures.folder(tmp_path_factory.mktemp("pictures"))
+
+
+@pytest.fixture(scope="session")
+def image_files(tmp_path_factory) -> list[Path]:
+    return pictures.files(tmp_path_factory.mktemp("images"))
 
 
 @pytest.fixture(scope="session")

@@ -11,10 +11,12 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "residual_audio"
 ALLOWED = {
     "units": set(),
     "audio": set(),
-    "data": {"audio"},
+    # Images are the sounds of vision towers: what cannot be read is of one family of errors.
+    "images": {"audio"},
+    "data": {"audio", "images"},
     "decomposition": {"units"},
     "spectra": {"units"},
-    "models": {"units", "audio"},
+    "models": {"units", "audio", "images"},
     "extraction": {"units", "audio", "data", "decomposition", "spectra", "models"},
     "analysis": {"units", "spectra", "decomposition"},
     # Gains are attached through the one recorder, and trained on streams that it caches.
@@ -22,6 +24,8 @@ ALLOWED = {
     "evaluation": {"models", "data"},
     # What puts rooms together: an ablation runs a model and evaluates it, a comparison adapts and evaluates.
     "studies": {"units", "audio", "data", "decomposition", "spectra", "models", "extraction", "analysis", "adaptation", "evaluation"},
+    # Words for units come from stored shares; models are opened to embed texts, and one clip for its map.
+    "meaning": {"units", "data", "decomposition", "spectra", "models", "extraction", "analysis", "evaluation"},
     "report": {"units"},
     "cli": None,
 }

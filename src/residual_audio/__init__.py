@@ -16,9 +16,13 @@ if TYPE_CHECKING:
     from .analysis import analyze
     from .data import load_dataset
     from .evaluation import zero_shot
+    from .evaluation.retrieval import retrieve
     from .extraction import Run, extract
+    from .meaning import ask, describe
     from .models import load_encoder
     from .studies import ablate, adapt, compare
+    from .studies.few_shot import few_shot
+    from .studies.search import search
 
 try:
     __version__ = version("residual-audio")
@@ -31,14 +35,19 @@ __all__ = [
     "ablate",
     "adapt",
     "analyze",
+    "ask",
     "attached",
     "compare",
+    "describe",
     "extract",
+    "few_shot",
     "fold",
     "load_adapter",
     "load_dataset",
     "load_encoder",
+    "retrieve",
     "save_adapter",
+    "search",
     "zero_shot",
 ]
 
@@ -49,9 +58,14 @@ _HOME = {
     "extract": ".extraction",
     "Run": ".extraction",
     "analyze": ".analysis",
+    "describe": ".meaning",
+    "ask": ".meaning",
     "ablate": ".studies",
     "adapt": ".studies",
     "compare": ".studies",
+    "few_shot": ".studies.few_shot",
+    "search": ".studies.search",
+    "retrieve": ".evaluation.retrieval",
     "attached": ".adaptation",
     "fold": ".adaptation",
     "load_adapter": ".adaptation",

@@ -9,12 +9,14 @@ from sklearn.decomposition import PCA
 from residual_audio.adaptation import ResiDual, attached, choose_places, gain_set, load_adapter, random_basis, save_adapter
 from residual_audio.adaptation.adapter import AdapterError
 from residual_audio.adaptation.gain import kept_axes, starting_gains
+from residual_audio.adaptation.learner import GainLearner
 from residual_audio.adaptation.objective import CentroidBank, Objective, centred
 from residual_audio.adaptation.streams import cache_streams, entering, first_block, place_bases
-from residual_audio.adaptation.train import Training, find_rate, train_gains
+from residual_audio.adaptation.train import Course, Lesson, Training, find_rate, train_gains
 from residual_audio.data import load_dataset
 from residual_audio.extraction.record import record
 from residual_audio.models import load_encoder
+from residual_audio.models.copies import Cores
 from residual_audio.spectra import Basis
 
 
@@ -48,9 +50,9 @@ def objective(encoder, data):
     return Objective(F.normalize(encoder.embed_text([data.names[x] for x in data.labels]), dim=-1), False, encoder.logit_scale)
 
 
-def parts():
+def lesson(data, goal):
     rows = np.arange(72)
-    return rows[rows % 3 == 1], rows[rows % 3 == 2]
+    return Lesson(rows[rows % 3 == 1], rows[rows % 3 == 2], torch.from_numpy(data.targets), len(data.labels), goal)
 
 
 def test_cached_streams_give_the_whole_forward(encoder, data, streams):
@@ -91,10 +93,9 @@ def test_bases_are_scikit_learns(encoder, streams, places, level):
 
 def test_learning_helps_and_changes_only_gains(encoder, data, streams, residual):
     before = {k: v.clone() for k, v in encoder.module.state_dict().items()}
-    train, stop = parts()
     how = Training(epochs=8, patience=8, rate=0.1, batch_size=12)
-    goal = objective(encoder, data)
-    found = train_gains(encoder, residual, streams, train, stop, torch.from_numpy(data.targets), len(data.labels), goal, how)
+    given = lesson(data, objective(encoder, data))
+    found = train_gains(residual, streams, given, how)
     assert found.history[-1]["train_loss"] < found.history[1]["train_loss"]
     assert all(torch.equal(before[k], v) for k, v in encoder.module.state_dict().items())
     assert all(p.requires_grad for p in encoder.module.parameters())
@@ -102,40 +103,62 @@ def test_learning_helps_and_changes_only_gains(encoder, data, streams, residual)
     assert max(moved) > 0.01
     # What came back is the best epoch, not the last one.
     with attached(encoder, found.residual):
-        scores = goal.scores(streams.embed(stop), None)
-    right = scores.argmax(1).eq(torch.from_numpy(data.targets)[stop]).float().mean().item()
+        scores = given.objective.scores(streams.embed(given.stop), None)
+    right = scores.argmax(1).eq(given.targets[given.stop]).float().mean().item()
     assert right == pytest.approx(found.best["stop_accuracy"], abs=1e-6)
-    again = train_gains(encoder, residual, streams, train, stop, torch.from_numpy(data.targets), len(data.labels), goal, how)
+    again = train_gains(residual, streams, given, how)
     assert all(torch.equal(a.gain, b.gain) for a, b in zip(found.residual.sets, again.residual.sets, strict=True)), "not seeded"
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "schedulefree"])
 @pytest.mark.parametrize("centroids", [False, True])
 def test_other_optimisers_and_objectives(encoder, data, streams, residual, optimiser, centroids):
-    train, stop = parts()
     goal = Objective(None if centroids else objective(encoder, data).directions, centroids, 20.0)
-    how = Training(epochs=3, rate=0.05, optimiser=optimiser, batch_size=12)
-    found = train_gains(encoder, residual, streams, train, stop, torch.from_numpy(data.targets), len(data.labels), goal, how)
+    found = train_gains(residual, streams, lesson(data, goal), Training(epochs=3, rate=0.05, optimiser=optimiser, batch_size=12))
     assert np.isfinite([h["stop_loss"] for h in found.history]).all()
     assert found.history[-1]["train_loss"] < found.history[1]["train_loss"]
 
 
-def test_overlapping_parts_are_refused(encoder, data, streams, residual):
-    train, _ = parts()
+def test_overlapping_parts_are_refused(encoder, data):
     with pytest.raises(ValueError, match="overlap"):
-        train_gains(encoder, residual, streams, train, train[:3], torch.from_numpy(data.targets), 12, objective(encoder, data))
+        Lesson(np.arange(9), np.array([3]), torch.from_numpy(data.targets), 12, objective(encoder, data))
 
 
-def test_the_rate_finder_finds_a_rate(encoder, data, streams, residual):
-    from residual_audio.adaptation.train import Task
+def test_the_rate_finder_finds_a_rate_and_leaves_no_trace(encoder, data, streams, residual):
+    learner = GainLearner(residual, streams)
+    before = [p.detach().clone() for p in learner.parameters]
+    rate = find_rate(learner, lesson(data, objective(encoder, data)), Training(batch_size=12), steps=8)
+    assert 1e-4 / 3 <= rate <= 1.0
+    assert all(torch.equal(a, b) for a, b in zip(before, learner.parameters, strict=True))
 
-    train, stop = parts()
 
-    def make():
-        targets = torch.from_numpy(data.targets)
-        return Task(encoder, residual, streams, train, stop, targets, 12, objective(encoder, data), Training(batch_size=12))
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_cores_share_a_batch_without_changing_it(encoder, data, streams, residual, cores):
+    """Embeddings and gradients of a batch are those of one plain backward pass, however many cores take part."""
+    learner = GainLearner(residual, streams)
+    learner.cores = Cores(encoder, cores)
+    rows = np.array([3, 1, 40, 22, 9])
+    goal, targets = objective(encoder, data), torch.from_numpy(data.targets)[rows]
+    gains = [s.gain.clone().requires_grad_() for s in residual.sets]
+    with attached(encoder, residual, gains):
+        expected = encoder.resume(streams.batch(rows), streams.block)
+    loss = goal.loss(expected, torch.arange(5), targets, None)
+    wanted = torch.autograd.grad(loss, gains)
+    encoder.module.zero_grad(set_to_none=True)
+    found = learner.forward(rows).requires_grad_()
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    goal.loss(found, torch.arange(5), targets, None).backward()
+    learner.backward(found.grad)
+    for parameter, gradient in zip(learner.parameters, wanted, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-3, atol=1e-5)
+    assert all(p.grad is None for p in encoder.module.parameters()), "a weight got a gradient"
 
-    assert 1e-4 / 3 <= find_rate(make, "adamw", steps=8) <= 1.0
+
+def test_penalties_pull_gains_towards_one_and_zero(encoder, data, streams, residual):
+    learner = GainLearner(residual.with_gains([torch.full_like(s.gain, 3.0) for s in residual.sets]), streams)
+    course = Course(learner, lesson(data, objective(encoder, data)), Training(decay=0.5, l1=0.25))
+    course.penalty()
+    assert all(torch.allclose(p.grad, torch.tensor(2 * 0.5 * (3.0 - 1.0) + 0.25)) for p in learner.parameters)
 
 
 def test_centroid_logits_leave_the_clip_out():

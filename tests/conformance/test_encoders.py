@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from residual_audio.audio import AudioError, prepared_ahead
+from residual_audio.audio import AudioError, Preprocessing, prepared_ahead
 from residual_audio.models import EncoderError, load_encoder
 from residual_audio.units import Unit
 
-LAYOUTS = ["tiny", "laion_dir", "fused_dir", "msclap_path", "whisper_dir", "ast_dir"]
+LAYOUTS = ["tiny", "laion_dir", "fused_dir", "msclap_path", "whisper_dir", "ast_dir", "clip_dir", "vit_dir", "dinov2_dir"]
 
 
 @pytest.fixture(scope="module", params=LAYOUTS)
@@ -16,23 +16,37 @@ def encoder(request):
     return load_encoder("tiny" if request.param == "tiny" else request.getfixturevalue(request.param))
 
 
-def test_embeddings_have_unit_length_and_the_stated_width(encoder, sound_files):
-    embedded = encoder.embed_audio(sound_files)
-    assert embedded.shape == (len(sound_files), encoder.dim)
-    assert torch.allclose(embedded.norm(dim=-1), torch.ones(len(sound_files)), atol=1e-5)
+def takes_sounds(encoder) -> bool:
+    return isinstance(encoder.policy, Preprocessing)
+
+
+def embed(encoder, paths, **options):
+    return (encoder.embed_audio if takes_sounds(encoder) else encoder.embed_images)(paths, **options)
+
+
+@pytest.fixture
+def files(encoder, request):
+    """Seven files of the kind that the encoder takes."""
+    return request.getfixturevalue("sound_files" if takes_sounds(encoder) else "image_files")
+
+
+def test_embeddings_have_unit_length_and_the_stated_width(encoder, files):
+    embedded = embed(encoder, files)
+    assert embedded.shape == (len(files), encoder.dim)
+    assert torch.allclose(embedded.norm(dim=-1), torch.ones(len(files)), atol=1e-5)
     assert (embedded[:, None] - embedded[None]).norm(dim=-1).fill_diagonal_(1).min() > 1e-4
 
 
-def test_a_clip_does_not_depend_on_its_batch(encoder, sound_files):
-    """Alone, in a batch of seven, after shuffling, with one or four threads: the same mel bits, embeddings within 1e-6."""
-    alone = [encoder.prepare(path).features for path in sound_files]
-    order = np.random.default_rng(1).permutation(len(sound_files))
+def test_a_clip_does_not_depend_on_its_batch(encoder, files):
+    """Alone, in a batch of seven, after shuffling, with one or four threads: the same input bits, embeddings within 1e-6."""
+    alone = [encoder.prepare(path).features for path in files]
+    order = np.random.default_rng(1).permutation(len(files))
     for workers in (1, 4):
-        shuffled = list(prepared_ahead([sound_files[i] for i in order], encoder.prepare, workers))
+        shuffled = list(prepared_ahead([files[i] for i in order], encoder.prepare, workers))
         assert all(torch.equal(alone[i], p.features) for i, p in zip(order, shuffled, strict=True))
-    together = encoder.embed_audio(sound_files, batch_size=7)
-    one_by_one = torch.cat([encoder.embed_audio([path]) for path in sound_files])
-    mixed = encoder.embed_audio([sound_files[i] for i in order], batch_size=3)
+    together = embed(encoder, files, batch_size=7)
+    one_by_one = torch.cat([embed(encoder, [path]) for path in files])
+    mixed = embed(encoder, [files[i] for i in order], batch_size=3)
     assert (together - one_by_one).abs().max() < 1e-6
     assert (together[order] - mixed).abs().max() < 1e-6
 
@@ -48,7 +62,7 @@ def test_sites_exist_and_their_shapes_agree_with_the_table(encoder):
         encoder.module.get_submodule(site.entry)
 
 
-def test_sites_fire_and_the_stream_is_their_sum(encoder, sound_files):
+def test_sites_fire_and_the_stream_is_their_sum(encoder, files):
     """Within a stage, what enters a block is what entered the one before plus its attention's and its MLP's writes."""
     seen, handles = {}, []
     for site in encoder.sites:
@@ -60,7 +74,7 @@ def test_sites_fire_and_the_stream_is_their_sum(encoder, sound_files):
             ),
             encoder.module.get_submodule(site.mlp).register_forward_hook(lambda m, a, o, key=key: seen.__setitem__((*key, "mlp"), o)),
         ]
-    encoder.embed_audio(sound_files[:1])
+    embed(encoder, files[:1])
     for handle in handles:
         handle.remove()
     for (s, b), (next_s, next_b) in zip(encoder.units.blocks, encoder.units.blocks[1:], strict=False):
@@ -83,11 +97,17 @@ def test_text_side_or_a_clear_word(encoder):
 
 
 def test_arrays_need_their_rate(encoder):
+    if not takes_sounds(encoder):
+        with pytest.raises(EncoderError, match="embed_images"):
+            encoder.embed_audio([np.zeros(100, np.float32)])
+        return
     with pytest.raises(AudioError, match="sample_rate"):
         encoder.embed_audio([np.zeros(100, np.float32)])
 
 
 def test_several_windows_are_averaged(encoder, sound_files):
+    if not takes_sounds(encoder):
+        pytest.skip("an image has no length")
     if encoder.policy.fusion:
         pytest.skip("fused models see the whole clip already")
     long = next(p for p in sound_files if p.name == "e.wav")

@@ -5,13 +5,24 @@ from pathlib import Path
 
 import torch
 from tokenizers import ByteLevelBPETokenizer
+from tokenizers.pre_tokenizers import ByteLevel
 from transformers import (
     ASTConfig,
     ASTFeatureExtractor,
     ASTModel,
+    BitImageProcessorPil,
     ClapConfig,
     ClapFeatureExtractor,
     ClapModel,
+    CLIPConfig,
+    CLIPImageProcessorPil,
+    CLIPModel,
+    CLIPTokenizer,
+    Dinov2Config,
+    Dinov2Model,
+    ViTConfig,
+    ViTImageProcessorPil,
+    ViTModel,
     WhisperConfig,
     WhisperFeatureExtractor,
 )
@@ -85,4 +96,44 @@ def ast(folder: Path) -> Path:
     config = ASTConfig(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=64, max_length=256)
     stirred(ASTModel(config), 0.05).save_pretrained(folder)
     ASTFeatureExtractor(max_length=256).save_pretrained(folder)
+    return folder
+
+
+IMAGE_SIDE, PATCH = 32, 8
+TOWER = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "image_size": IMAGE_SIDE, "patch_size": PATCH}
+
+
+def clip(folder: Path) -> Path:
+    """A directory as ``openai/clip-vit-…`` has it, with a tokenizer of its own kind."""
+    torch.manual_seed(0)
+    # Every byte, alone and at the end of a word, and no merges: a text is its letters.
+    letters = sorted(ByteLevel.alphabet())
+    vocab = {t: i for i, t in enumerate([*letters, *(x + "</w>" for x in letters), "<|startoftext|>", "<|endoftext|>"])}
+    tokenizer = CLIPTokenizer(vocab=vocab, merges=[])
+    text = {"vocab_size": len(tokenizer), "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
+            "max_position_embeddings": 77, "bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}  # fmt: skip
+    model = CLIPModel(CLIPConfig(text_config=text, vision_config={**TOWER, "intermediate_size": 64}, projection_dim=24))
+    stirred(model, 0.05).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    CLIPImageProcessorPil(size={"shortest_edge": IMAGE_SIDE}, crop_size={"height": IMAGE_SIDE, "width": IMAGE_SIDE}).save_pretrained(folder)
+    return folder
+
+
+def vit(folder: Path, pooler: bool = True) -> Path:
+    torch.manual_seed(0)
+    model = ViTModel(ViTConfig(**TOWER, intermediate_size=64), add_pooling_layer=pooler)
+    stirred(model, 0.05).save_pretrained(folder)
+    ViTImageProcessorPil(size={"height": IMAGE_SIDE, "width": IMAGE_SIDE}).save_pretrained(folder)
+    return folder
+
+
+def dinov2(folder: Path, swiglu: bool = False) -> Path:
+    """Trained on other images (48 × 48) than it is run on, as the real ones are; LayerScale far from one."""
+    torch.manual_seed(0)
+    config = Dinov2Config(**{**TOWER, "image_size": 48}, mlp_ratio=2, layerscale_value=0.4, use_swiglu_ffn=swiglu)
+    stirred(Dinov2Model(config), 0.1).save_pretrained(folder)
+    BitImageProcessorPil(
+        size={"shortest_edge": 40}, crop_size={"height": IMAGE_SIDE, "width": IMAGE_SIDE}, image_mean=[0.485, 0.456, 0.406],
+        image_std=[0.229, 0.224, 0.225],
+    ).save_pretrained(folder)  # fmt: skip
     return folder

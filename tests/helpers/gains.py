@@ -8,8 +8,7 @@ from residual_audio.spectra import Basis
 
 def width(encoder, place):
     if place.form == "embedding":
-        final = encoder.units.d_model[-1] if encoder.readout.joint != "mlp" else encoder.dim
-        return final
+        return encoder.dim if encoder.readout.joint in ("mlp", "linear") else encoder.units.d_model[-1]
     stage = place.blocks[0][0]
     return encoder.units.d_head[stage] if place.form == "heads" else encoder.units.d_model[stage]
 
@@ -27,3 +26,10 @@ def made_up(encoder, selection, mean, seed=0, kept=None, low=0.3):
         gain = low + 1.4 * torch.rand(units, axes.shape[1], generator=generator, dtype=torch.float64)
         sets.append(GainSet(place, axes, mu, basis.variance[:, : axes.shape[1]], gain))
     return ResiDual(tuple(sets), mean)
+
+
+def only_gain(residual, unit, value):
+    """The same with every gain of one unit (of the first place) set."""
+    gains = [s.gain.clone() for s in residual.sets]
+    gains[0][unit] = value
+    return residual.with_gains(gains)

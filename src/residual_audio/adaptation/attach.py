@@ -17,8 +17,8 @@ REACH = {"heads": "heads", "blocks": "write", "stages": "write", "mlps": "mlp"}
 
 
 def joint_is_last_linear(encoder: Encoder) -> bool:
-    """Whether the embedding leaves a linear layer (LAION); else final-embedding gains act on the pooled output before it."""
-    return encoder.readout.joint == "mlp"
+    """Whether the embedding leaves a linear layer (LAION, CLIP); else final-embedding gains act on the pooled output before it."""
+    return encoder.readout.joint in ("mlp", "linear")
 
 
 def head_change(found: GainSet, heads: int, mean: MeanRule, gain: Tensor) -> Callable[[Tensor], Tensor]:

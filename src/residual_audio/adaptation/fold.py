@@ -6,21 +6,20 @@ Every gain is part of an affine map $y = Az + c$ beside a linear layer, and is m
 - **blocks, stages**: the attention's write: $W \leftarrow AW$, $b \leftarrow Ab + c$ in the output projection;
 - **mlps**: the same in the MLP's last linear layer;
 - **embedding**: LAION's in the projection's last layer; Microsoft's act on the pooled output: $W_1 \leftarrow W_1 A$ and, since $W_1$ has
-  no bias, the constant goes into the final norm's bias: $\beta \leftarrow \beta + A^{-1} c$ (with the mean dropped simply $\beta - \mu$).
+  no bias, the constant goes into the final norm's bias: $\beta \leftarrow \beta + A^{-1} c$ (with the mean dropped simply $\beta - \mu$);
+  CLIP's likewise, but behind its one linear layer: $W \leftarrow AW$, $\beta \leftarrow \beta + (AW)^{+} c$.
 
-All are exact. What cannot be folded is refused: gains on the final embedding of an encoder that ends in a norm (Whisper, AST), and
-Microsoft's with the mean kept and a gain of zero.
+All are exact. What cannot be folded is refused: gains on the final embedding of an encoder that ends in a norm (Whisper, AST, ViT), and
+Microsoft's or CLIP's with the mean kept and a gain of zero.
 """
 
 from __future__ import annotations
-
-import copy
 
 import torch
 from torch import Tensor, nn
 
 from ..models import Encoder
-from ..models.fused import fuse_copy
+from ..models.copies import copied
 from .attach import joint_is_last_linear
 from .gain import GainSet, ResiDual
 
@@ -61,30 +60,34 @@ def fold_write(layer: nn.Linear, matrix: Tensor, offset: Tensor) -> None:
 
 
 def fold_embedding(encoder: Encoder, matrix: Tensor, offset: Tensor) -> None:
-    if joint_is_last_linear(encoder):
-        fold_write(encoder.module.get_submodule(encoder.readout.linear2), matrix, offset)
+    get, readout = encoder.module.get_submodule, encoder.readout
+    last = get(readout.linear2 or readout.linear1) if joint_is_last_linear(encoder) else None
+    if last is not None and (last.bias is not None or readout.joint == "mlp"):
+        fold_write(last, matrix, offset)
         return
-    if encoder.readout.joint == "none":
+    if readout.joint == "none":
         raise FoldError(
             f"{encoder.name} ends in a norm: no linear layer can take up gains on its final embedding; use heads, blocks or mlps"
         )
-    first, norm = encoder.module.get_submodule(encoder.readout.linear1), encoder.module.get_submodule(encoder.readout.norm)
-    shift = torch.linalg.pinv(matrix, hermitian=True) @ offset
-    if not torch.allclose(matrix @ shift, offset, rtol=1e-9, atol=1e-12 * float(offset.abs().max().clamp_min(1))):
+    first, norm = get(readout.linear1), get(readout.norm)
+    weight = first.weight.double()
+    # What a shift of the pooled output passes through until it meets the constant.
+    folded, way = (weight @ matrix, matrix) if last is None else (matrix @ weight, matrix @ weight)
+    # A gain of zero leaves rounding behind, which must not be inverted.
+    shift = torch.linalg.pinv(way, atol=1e-10 * (1.0 if last is None else float(torch.linalg.matrix_norm(weight, 2)))) @ offset
+    if not torch.allclose(way @ shift, offset, rtol=1e-9, atol=1e-12 * float(offset.abs().max().clamp_min(1))):
         raise FoldError(
             f"{encoder.name}'s projection has no bias, and with a gain of zero the kept mean has nowhere to go; "
             "train with the mean dropped, or keep the gains off zero"
         )
-    _replace(first, first.weight.double() @ matrix, None)
+    _replace(first, folded, None)
     norm.bias.add_(shift.to(norm.bias))
 
 
 @torch.no_grad()
 def fold(encoder: Encoder, residual: ResiDual) -> Encoder:
     """A new encoder of the same keys and shapes whose embeddings are those of the attached one; the given one is not changed."""
-    folded = copy.copy(encoder)
-    folded.module = copy.deepcopy(encoder.module)
-    fuse_copy(encoder.module, folded.module)
+    folded = copied(encoder)
     get = folded.module.get_submodule
     site_of = {(s.stage, s.block): s for s in folded.sites}
     exact = residual.to(encoder.device, torch.float64)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..audio import AudioError, AudioSource, prepared_ahead
@@ -31,28 +32,35 @@ class _Reached(Exception):
 
 @dataclass(frozen=True)
 class Streams:
-    """The stream that enters block number ``block``, of every readable clip: ``values [clip, token, width]``, in memory or on disk."""
+    """The stream that enters block number ``block``, of every readable clip: ``values [clip, token, width]``, in memory or on disk.
+
+    Without a block, the model's inputs: ``values [clip, channel, frame, mel]``, for what trains the whole encoder.
+    """
 
     encoder: Encoder
-    block: int
-    values: Float[np.ndarray, "clip token width"]
+    block: int | None
+    values: Float[np.ndarray, "clip ..."]
+    longer: Bool[np.ndarray, " clip"]
     readable: Rows
     errors: dict[int, str]
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def batch(self, rows: Rows) -> Float[Tensor, "row token width"]:
+    def batch(self, rows: Rows) -> Float[Tensor, "row ..."]:
         return torch.from_numpy(np.ascontiguousarray(self.values[rows])).to(self.encoder.device)
 
-    def batches(self, rows: Rows, size: int) -> Iterator[tuple[Rows, Tensor]]:
-        for start in range(0, len(rows), size):
-            yield rows[start : start + size], self.batch(rows[start : start + size])
+    def run(self, rows: Rows, encoder: Encoder | None = None) -> Float[Tensor, "row d"]:
+        """From here to the embedding, through the encoder as it is now (also attached), or a copy of it."""
+        encoder = self.encoder if encoder is None else encoder
+        if self.block is None:
+            return encoder.encode(self.batch(rows), torch.from_numpy(self.longer[rows]).to(encoder.device))
+        return encoder.resume(self.batch(rows), self.block)
 
     @torch.no_grad()
-    def embed(self, rows: Rows, size: int = 64) -> Float[Tensor, "row d"]:
-        """Embeddings of the model as it is now (also attached)."""
-        return torch.cat([self.encoder.resume(x, self.block) for _, x in self.batches(rows, size)])
+    def embed(self, rows: Rows, size: int = 64, encoder: Encoder | None = None) -> Float[Tensor, "row d"]:
+        """Without a gradient, a bounded number of clips at a time."""
+        return torch.cat([self.run(rows[start : start + size], encoder) for start in range(0, len(rows), size)])
 
 
 def first_block(encoder: Encoder, places: Sequence[Place]) -> int:
@@ -78,38 +86,42 @@ def entering(encoder: Encoder, features: Tensor, longer: Tensor, block: int) -> 
     return kept[0]
 
 
+def room(shape: tuple[int, ...], limit: int) -> Float[np.ndarray, "clip ..."]:
+    """In memory, or above ``limit`` bytes in a temporary file."""
+    if 4 * math.prod(shape) <= limit:
+        return np.empty(shape, dtype=np.float32)
+    # The file has no name, so that it is gone with the process, however it ends.
+    file = tempfile.TemporaryFile(prefix="residual-audio-", dir=Path(tempfile.gettempdir()))  # noqa: SIM115
+    return np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
+
+
 def cache_streams(
     encoder: Encoder,
     sources: Sequence[AudioSource],
-    block: int,
+    block: int | None,
     batch_size: int = 16,
     workers: int | None = None,
     limit: int = IN_MEMORY,
     advance: Callable[[int], object] | None = None,
 ) -> Streams:
     """Decode every clip and run it up to ``block``, once. More than ``limit`` bytes are kept in a temporary file."""
-    grid = encoder.stages[encoder.sites[block].stage].grid
-    shape = (len(sources), grid[0] * grid[1], encoder.units.d_model[encoder.sites[block].stage])
-    size = int(np.prod(shape)) * 4
-    values: np.ndarray
-    if size > limit:
-        # The file has no name, so that it is gone with the process, however it ends.
-        file = tempfile.TemporaryFile(prefix="residual-audio-", dir=Path(tempfile.gettempdir()))  # noqa: SIM115
-        values = np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
-    else:
-        values = np.empty(shape, dtype=np.float32)
+    values: np.ndarray | None = None
+    longer = np.zeros(len(sources), dtype=bool)
     errors: dict[int, str] = {}
     readable: list[int] = []
     waiting: list = []
     kept = 0
 
     def flush() -> None:
-        nonlocal kept
+        nonlocal kept, values
         if waiting:
-            features, longer, _ = as_batch(encoder, waiting)
+            features, long, _ = as_batch(encoder, waiting)
             if len(features) != len(waiting):
                 raise AudioError("adaptation takes one window a clip; use --crop start or centre")
-            values[kept : kept + len(waiting)] = entering(encoder, features, longer, block).float().cpu().numpy()
+            found = features if block is None else entering(encoder, features, long, block)
+            values = room((len(sources), *found.shape[1:]), limit) if values is None else values
+            values[kept : kept + len(waiting)] = found.float().cpu().numpy()
+            longer[kept : kept + len(waiting)] = long.cpu().numpy()
             kept += len(waiting)
             waiting.clear()
 
@@ -124,7 +136,20 @@ def cache_streams(
         if advance is not None:
             advance(1)
     flush()
-    return Streams(encoder, block, values[:kept], np.array(readable, dtype=np.int64), errors)
+    found = np.empty((0, 0), dtype=np.float32) if values is None else values[:kept]
+    return Streams(encoder, block, found, longer[:kept], np.array(readable, dtype=np.int64), errors)
+
+
+def advanced(inputs: Streams, block: int, size: int = 16, limit: int = IN_MEMORY) -> Streams:
+    """Run cached inputs up to a block."""
+    values: np.ndarray | None = None
+    for start in range(0, len(inputs), size):
+        rows = np.arange(start, min(start + size, len(inputs)))
+        longer = torch.from_numpy(inputs.longer[rows]).to(inputs.encoder.device)
+        found = entering(inputs.encoder, inputs.batch(rows), longer, block).float().cpu().numpy()
+        values = room((len(inputs), *found.shape[1:]), limit) if values is None else values
+        values[rows] = found
+    return replace(inputs, block=block, values=inputs.values if values is None else values)
 
 
 @torch.no_grad()
@@ -155,21 +180,25 @@ def place_moments(streams: Streams, rows: Rows, places: Sequence[Place], level: 
         return act
 
     reaches = {reach: see(reach) for reach, pairs in wanted.items() if pairs}
-    sites = tuple(s for s in encoder.sites[streams.block :] if any((s.stage, s.block) in pairs for pairs in wanted.values()))
+    sites = tuple(s for s in encoder.sites[streams.block or 0 :] if any((s.stage, s.block) in pairs for pairs in wanted.values()))
     final = [i for i, p in enumerate(places) if p.form == "embedding"]
     pooled: list[Tensor] = []
     inputs = {encoder.readout.linear1: pooled.append} if final and encoder.readout.joint == "residual" else {}
-    for _, x in streams.batches(rows, size):
-        clips = len(x)
+    for start in range(0, len(rows), size):
+        clips = len(rows[start : start + size])
         with record(encoder, sites=sites, inputs=inputs, silent_ok=True, **reaches):
-            embedding = encoder.resume(x, streams.block)
+            embedding = streams.run(rows[start : start + size])
         for index in final:
             add(index, (pooled.pop() if inputs else embedding)[:, None])
     return [t for t in totals if t is not None]
 
 
+def axes_for(encoder: Encoder, moments: Moments) -> Basis:
+    """Principal axes in the encoder's precision."""
+    basis, put = principal_axes(moments), dict(dtype=encoder.dtype, device=encoder.device)
+    return Basis(basis.axes.to(**put), basis.variance.to(**put), basis.mean.to(**put))
+
+
 def place_bases(streams: Streams, rows: Rows, places: Sequence[Place], level: Literal["token", "clip"]) -> list[Basis]:
-    """Principal axes of what every place reweights, over the clips ``rows``, in the encoder's precision."""
-    put = dict(dtype=streams.encoder.dtype, device=streams.encoder.device)
-    bases = [principal_axes(m) for m in place_moments(streams, rows, places, level)]
-    return [Basis(b.axes.to(**put), b.variance.to(**put), b.mean.to(**put)) for b in bases]
+    """Principal axes of what every place reweights, over the clips ``rows``."""
+    return [axes_for(streams.encoder, m) for m in place_moments(streams, rows, places, level)]

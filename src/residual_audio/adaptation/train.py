@@ -1,10 +1,9 @@
-"""Learn the gains, and nothing else."""
+"""Learn gains, or whatever else can be learned, and nothing else."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,16 +12,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..models import Encoder
-from .attach import attached
 from .gain import ResiDual
+from .learner import GainLearner, Learner
 from .objective import CentroidBank, Objective
 from .streams import Rows, Streams
+
+Epoch = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Training:
-    """How the gains are learned. ``decay`` pulls towards one, ``l1`` towards zero; ``rate=None`` looks for a learning rate."""
+    """How parameters are learned. ``decay`` pulls towards where they started (gains: one), ``l1`` towards zero; ``rate=None`` looks for one."""
 
     epochs: int = 40
     patience: int = 6
@@ -35,115 +35,47 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Lesson:
+    """The clips that are learned from, the clips that say when to stop (without any, the last epoch counts), and what is right."""
+
+    train: Rows
+    stop: Rows
+    targets: Tensor
+    classes: int
+    objective: Objective
+
+    def __post_init__(self) -> None:
+        if set(self.train.tolist()) & set(self.stop.tolist()):
+            raise ValueError("the training and the stopping part overlap")
+
+
+@dataclass(frozen=True)
 class Trained:
     """The best gains on the stopping part, and what happened on the way."""
 
     residual: ResiDual
-    history: list[dict[str, float]]
+    history: list[Epoch]
     rate: float
 
     @property
-    def best(self) -> dict[str, float]:
-        return max(self.history, key=lambda h: (h["stop_accuracy"], -h["stop_loss"]))
+    def best(self) -> Epoch:
+        return best_epoch(self.history)
 
 
-@contextmanager
-def frozen(encoder: Encoder) -> Iterator[None]:
-    """Inside, no weight of the encoder asks for a gradient."""
-    asked = [p for p in encoder.module.parameters() if p.requires_grad]
-    for parameter in asked:
-        parameter.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for parameter in asked:
-            parameter.requires_grad_(True)
+def best_epoch(history: list[Epoch]) -> Epoch:
+    """The most accurate on the stopping part, of equals the one with the lowest loss; the last one where nothing says when to stop."""
+    if math.isnan(history[0]["stop_accuracy"]):
+        return history[-1]
+    return max(history, key=lambda h: (h["stop_accuracy"], -h["stop_loss"]))
 
 
-def make_optimiser(gains: list[Tensor], kind: str, rate: float) -> torch.optim.Optimizer:
-    """Decay is part of the loss (it pulls towards one, not zero), so none is given here."""
+def make_optimiser(parameters: list[Tensor], kind: str, rate: float) -> torch.optim.Optimizer:
+    """Decay is part of the loss (it pulls towards the start, not towards zero), so none is given here."""
     if kind == "schedulefree":
         from schedulefree import AdamWScheduleFree
 
-        return AdamWScheduleFree(gains, lr=rate, weight_decay=0.0)
-    return (torch.optim.AdamW if kind == "adamw" else torch.optim.Adam)(gains, lr=rate, weight_decay=0.0)
-
-
-class Task:
-    """Gains on their way: the clips they learn from and the clips that say when to stop."""
-
-    def __init__(self, encoder: Encoder, residual: ResiDual, streams: Streams, train: Rows, stop: Rows, targets: Tensor, classes: int,
-                 objective: Objective, how: Training) -> None:  # fmt: skip
-        self.encoder, self.streams, self.train, self.stop, self.objective, self.how = encoder, streams, train, stop, objective, how
-        self.residual = residual.to(encoder.device, encoder.dtype)
-        self.gains = [s.gain.clone().requires_grad_() for s in self.residual.sets]
-        self.targets, self.classes = targets.to(encoder.device), classes
-        self.bank: CentroidBank | None = None
-
-    def refresh(self) -> None:
-        """A new bank from the gains as they are."""
-        if self.objective.centroids:
-            with attached(self.encoder, self.residual, [g.detach() for g in self.gains]):
-                self.bank = CentroidBank(self.streams.embed(self.train), self.targets[self.train], self.classes)
-
-    def penalty(self) -> Tensor:
-        towards_one = sum(((g - 1).square().sum() for g in self.gains), start=torch.zeros((), device=self.encoder.device))
-        sparse = sum((g.abs().sum() for g in self.gains), start=torch.zeros((), device=self.encoder.device))
-        return self.how.decay * towards_one + self.how.l1 * sparse
-
-    def step(self, places: Rows, optimiser: torch.optim.Optimizer) -> float:
-        """One batch: ``places`` are positions in the training part."""
-        rows = self.train[places]
-        optimiser.zero_grad()
-        with attached(self.encoder, self.residual, self.gains):
-            embeddings = self.encoder.resume(self.streams.batch(rows), self.streams.block)
-        where = torch.from_numpy(places).to(self.encoder.device)
-        loss = self.objective.loss(embeddings, where, self.targets[rows], self.bank)
-        (loss + self.penalty()).backward()
-        optimiser.step()
-        if self.bank is not None:
-            self.bank.store(embeddings, where)
-        return float(loss.detach())
-
-    @torch.no_grad()
-    def evaluate(self) -> tuple[float, float]:
-        """Loss and accuracy on the stopping part."""
-        with attached(self.encoder, self.residual, [g.detach() for g in self.gains]):
-            scores = self.objective.scores(self.streams.embed(self.stop), self.bank)
-        targets = self.targets[self.stop]
-        return float(F.cross_entropy(scores, targets)), float(scores.argmax(1).eq(targets).float().mean())
-
-    def batches(self, generator: np.random.Generator) -> Iterator[Rows]:
-        order = generator.permutation(len(self.train))
-        for start in range(0, len(order), self.how.batch_size):
-            yield order[start : start + self.how.batch_size]
-
-
-def find_rate(make: Callable[[], Task], kind: str, lowest: float = 1e-4, highest: float = 1.0, steps: int = 30) -> float:
-    """Raise the rate step by step on a copy of the gains; the answer is a third of where the smoothed loss was lowest."""
-    task = make()
-    task.refresh()
-    rng = np.random.default_rng(task.how.seed)
-    optimiser = make_optimiser(task.gains, kind, lowest)
-    switch(optimiser, "train")
-    rates = np.geomspace(lowest, highest, steps)
-    smooth, best, answer = 0.0, math.inf, lowest
-    batches: Iterator[Rows] = iter(())
-    for i, rate in enumerate(rates):
-        for group in optimiser.param_groups:
-            group["lr"] = float(rate)
-        places = next(batches, None)
-        if places is None:
-            batches = task.batches(rng)
-            places = next(batches)
-        loss = task.step(places, optimiser)
-        smooth = 0.7 * smooth + 0.3 * loss
-        value = smooth / (1 - 0.7 ** (i + 1))
-        if not math.isfinite(value) or value > 2 * best:
-            break
-        if value < best:
-            best, answer = value, float(rate)
-    return answer / 3
+        return AdamWScheduleFree(parameters, lr=rate, weight_decay=0.0)
+    return (torch.optim.AdamW if kind == "adamw" else torch.optim.Adam)(parameters, lr=rate, weight_decay=0.0)
 
 
 def switch(optimiser: torch.optim.Optimizer, mode: Literal["train", "eval"]) -> None:
@@ -152,49 +84,126 @@ def switch(optimiser: torch.optim.Optimizer, mode: Literal["train", "eval"]) -> 
         getattr(optimiser, mode)()
 
 
-def train_gains(
-    encoder: Encoder,
-    residual: ResiDual,
-    streams: Streams,
-    train: Rows,
-    stop: Rows,
-    targets: Tensor,
-    classes: int,
-    objective: Objective,
-    how: Training = Training(),
-    advance: Callable[[dict[str, float]], object] | None = None,
-) -> Trained:
-    """Train on the clips ``train``; the gains that were best on the separate clips ``stop`` are what is given back.
+class Course:
+    """A learner on its way through a lesson."""
+
+    def __init__(self, learner: Learner, lesson: Lesson, how: Training) -> None:
+        self.learner, self.lesson, self.how = learner, lesson, how
+        device = learner.parameters[0].device
+        self.targets = lesson.targets.to(device)
+        # Gains are pulled towards one, also those that start elsewhere; other parameters towards where they start.
+        gains = isinstance(learner, GainLearner)
+        self.anchors = [torch.ones_like(p) if gains else p.detach().clone() for p in learner.parameters] if how.decay else []
+        self.bank: CentroidBank | None = None
+        if lesson.objective.centroids:
+            with torch.no_grad():
+                self.bank = CentroidBank(learner.embed(lesson.train), self.targets[lesson.train], lesson.classes)
+
+    def penalty(self) -> None:
+        """The gradient of decay and sparsity, added to the parameters'."""
+        for i, parameter in enumerate(self.learner.parameters):
+            value = parameter.detach()
+            pull = self.how.l1 * value.sign() + (2 * self.how.decay * (value - self.anchors[i]) if self.how.decay else 0.0)
+            parameter.grad = pull if parameter.grad is None else parameter.grad + pull
+
+    def step(self, places: Rows, optimiser: torch.optim.Optimizer) -> float:
+        """One batch: ``places`` are positions in the training part."""
+        rows = self.lesson.train[places]
+        optimiser.zero_grad()
+        embeddings = self.learner.forward(rows).requires_grad_()
+        where = torch.from_numpy(places).to(embeddings.device)
+        loss = self.lesson.objective.loss(embeddings, where, self.targets[rows], self.bank)
+        loss.backward()
+        assert embeddings.grad is not None
+        self.learner.backward(embeddings.grad)
+        if self.how.decay or self.how.l1:
+            self.penalty()
+        optimiser.step()
+        if self.bank is not None:
+            self.bank.store(embeddings, where)
+        return float(loss.detach())
+
+    @torch.no_grad()
+    def evaluate(self) -> tuple[float, float]:
+        """Loss and accuracy on the stopping part; nothing where there is none."""
+        if not len(self.lesson.stop):
+            return math.nan, math.nan
+        scores = self.lesson.objective.scores(self.learner.embed(self.lesson.stop), self.bank)
+        targets = self.targets[self.lesson.stop]
+        return float(F.cross_entropy(scores, targets)), float(scores.argmax(1).eq(targets).float().mean())
+
+    def batches(self, generator: np.random.Generator) -> Iterator[Rows]:
+        order = generator.permutation(len(self.lesson.train))
+        for start in range(0, len(order), self.how.batch_size):
+            yield order[start : start + self.how.batch_size]
+
+
+def find_rate(learner: Learner, lesson: Lesson, how: Training, lowest: float = 1e-4, highest: float = 1.0, steps: int = 30) -> float:
+    """Raise the rate step by step; the answer is a third of where the smoothed loss was lowest. The parameters are put back."""
+    before = [p.detach().clone() for p in learner.parameters]
+    course = Course(learner, lesson, how)
+    rng = np.random.default_rng(how.seed)
+    optimiser = make_optimiser(learner.parameters, how.optimiser, lowest)
+    switch(optimiser, "train")
+    smooth, best, answer = 0.0, math.inf, lowest
+    batches: Iterator[Rows] = iter(())
+    for i, rate in enumerate(np.geomspace(lowest, highest, steps)):
+        for group in optimiser.param_groups:
+            group["lr"] = float(rate)
+        places = next(batches, None)
+        if places is None:
+            batches = course.batches(rng)
+            places = next(batches)
+        smooth = 0.7 * smooth + 0.3 * course.step(places, optimiser)
+        value = smooth / (1 - 0.7 ** (i + 1))
+        if not math.isfinite(value) or value > 2 * best:
+            break
+        if value < best:
+            best, answer = value, float(rate)
+    put(learner, before)
+    return answer / 3
+
+
+@torch.no_grad()
+def put(learner: Learner, values: list[Tensor]) -> None:
+    for parameter, value in zip(learner.parameters, values, strict=True):
+        parameter.copy_(value)
+
+
+def train(learner: Learner, lesson: Lesson, how: Training, advance: Callable[[Epoch], object] | None = None) -> tuple[list[Epoch], float]:
+    """Train in place; the parameters that were best on the stopping part are what is left. Gives the history and the learning rate.
 
     Stops after ``patience`` epochs without a better stopping accuracy (or the same at a lower loss). ``advance`` is told of every epoch.
     """
-    if set(train.tolist()) & set(stop.tolist()):
-        raise ValueError("the training and the stopping part overlap")
+    rate = find_rate(learner, lesson, how) if how.rate is None else how.rate
+    course = Course(learner, lesson, how)
+    optimiser, rng = make_optimiser(learner.parameters, how.optimiser, rate), np.random.default_rng(how.seed)
+    loss, accuracy = course.evaluate()
+    history = [{"epoch": 0, "train_loss": float("nan"), "stop_loss": loss, "stop_accuracy": accuracy}]
+    best, kept, waited = (accuracy, -loss), [p.detach().clone() for p in learner.parameters], 0
+    for epoch in range(1, how.epochs + 1):
+        switch(optimiser, "train")
+        losses = [course.step(places, optimiser) for places in course.batches(rng)]
+        switch(optimiser, "eval")
+        loss, accuracy = course.evaluate()
+        history.append({"epoch": epoch, "train_loss": float(np.mean(losses)), "stop_loss": loss, "stop_accuracy": accuracy})
+        if advance is not None:
+            advance(history[-1])
+        if (accuracy, -loss) > best or not len(lesson.stop):
+            best, kept, waited = (accuracy, -loss), [p.detach().clone() for p in learner.parameters], 0
+        else:
+            waited += 1
+        if waited >= how.patience or not math.isfinite(history[-1]["train_loss"]):
+            break
+    put(learner, kept)
+    return history, rate
 
-    def make() -> Task:
-        return Task(encoder, residual, streams, train, stop, targets, classes, objective, how)
 
-    with frozen(encoder):
-        rate = find_rate(make, how.optimiser) if how.rate is None else how.rate
-        task = make()
-        task.refresh()
-        optimiser, rng = make_optimiser(task.gains, how.optimiser, rate), np.random.default_rng(how.seed)
-        loss, accuracy = task.evaluate()
-        history = [{"epoch": 0, "train_loss": float("nan"), "stop_loss": loss, "stop_accuracy": accuracy}]
-        best, kept, waited = (accuracy, -loss), [g.detach().clone() for g in task.gains], 0
-        for epoch in range(1, how.epochs + 1):
-            switch(optimiser, "train")
-            losses = [task.step(places, optimiser) for places in task.batches(rng)]
-            switch(optimiser, "eval")
-            loss, accuracy = task.evaluate()
-            history.append({"epoch": epoch, "train_loss": float(np.mean(losses)), "stop_loss": loss, "stop_accuracy": accuracy})
-            if advance is not None:
-                advance(history[-1])
-            if (accuracy, -loss) > best:
-                best, kept, waited = (accuracy, -loss), [g.detach().clone() for g in task.gains], 0
-            else:
-                waited += 1
-            if waited >= how.patience or not math.isfinite(history[-1]["train_loss"]):
-                break
-    learned = residual.with_gains([g.cpu().to(s.gain.dtype) for g, s in zip(kept, residual.sets, strict=True)])
+def train_gains(
+    residual: ResiDual, streams: Streams, lesson: Lesson, how: Training = Training(), advance: Callable[[Epoch], object] | None = None
+) -> Trained:
+    """Gains from their start to their best on the stopping part; nothing else changes."""
+    learner = GainLearner(residual, streams)
+    history, rate = train(learner, lesson, how, advance)
+    learned = residual.with_gains([g.cpu().to(s.gain.dtype) for g, s in zip(learner.parameters, residual.sets, strict=True)])
     return Trained(replace(learned, notes={**residual.notes, "rate": rate, "epochs": len(history) - 1}), history, rate)

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from .decode import AudioSource, duration, read, rendered
+from .decode import AudioSource, Waveform, duration, read, rendered
 from .mel import MelSpec, log_mel
 
 Crop = Literal["start", "centre", "windows"]
@@ -53,6 +53,11 @@ class Preprocessing:
     @property
     def seconds(self) -> float:
         return self.samples / self.sample_rate
+
+    def noise(self) -> Waveform:
+        """A second of fixed noise: what two encoders of this policy can be compared on."""
+        samples = np.random.default_rng(0).standard_normal(self.sample_rate).astype(np.float32)
+        return Waveform(0.1 * samples, self.sample_rate)
 
     @property
     def hash(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from . import ablate, adapt, analyze, compare, datasets, demo, extract, models, zero_shot
+from . import ablate, adapt, analyze, ask, compare, datasets, demo, describe, extract, few_shot, models, retrieve, search, zero_shot
 
 app = typer.Typer(
     name="residual-audio",
@@ -15,7 +15,7 @@ app = typer.Typer(
     help="Look inside audio–text transformers and retune them, head by head.\n\n"
     "Start with `residual-audio demo`, which needs no download; then `residual-audio models` and `residual-audio datasets`.",
 )
-for module in (models, datasets, zero_shot, extract, analyze, ablate, adapt, compare, demo):
+for module in (models, datasets, zero_shot, retrieve, extract, analyze, ablate, describe, ask, adapt, compare, few_shot, search, demo):
     module.register(app)
 
 

@@ -31,6 +31,13 @@ def adapt(
     patience: given.Patience = 6,
     rate: given.Rate = 0.02,
     optimiser: given.Optimiser = "adamw",
+    decay: given.Decay = 1e-4,
+    l1: given.Sparsity = 0.0,
+    batch_size: given.TrainingBatch = 64,
+    basis: given.BasisFrom = "own",
+    top: given.TopHeads = 20,
+    by: given.By = None,
+    push: Annotated[str | None, typer.Option("--push-to-hub", help="Also upload the adapter to this hub repository.")] = None,
     data_root: given.DataRoot = None,
     download: given.Download = False,
     template: given.Template = "sound-of",
@@ -50,23 +57,18 @@ def adapt(
     residual-audio zero-shot folded/timbre synthetic-timbre
     ```
     """
-    from ..adaptation import save_adapter
+    from dataclasses import asdict
+
+    from ..adaptation import push_adapter, save_adapter
     from ..studies.adapt import adapt as run_adaptation
-    from ..studies.methods import Recipe
+    from ..studies import Recipe
+    from .output import write_record
     from .screen import console, errors, progress
 
     encoder = given.open_model(model, device, seconds=seconds)
     data = given.open_dataset(dataset, data_root, download, limit)
-    recipe = Recipe(
-        units,
-        level,
-        given.number(kept),
-        start,
-        mean,
-        objective,
-        logit_scale,
-        training=given.training(epochs, patience, rate, optimiser, seed),
-    )
+    training = given.training(epochs, patience, rate, optimiser, seed, decay, l1, batch_size)
+    recipe = Recipe(units, level, given.number(kept), start, mean, objective, logit_scale, top, training, basis=basis, by=by)
 
     def tell(epoch: dict[str, float]) -> None:
         if errors.is_terminal:
@@ -80,6 +82,9 @@ def adapt(
     save_adapter(out, encoder, found.residual)
     if found.errors:
         errors.print(f"{len(found.errors)} clips could not be read and were left out", highlight=False)
+    write_record(out / "training.json", {"history": found.history, "recipe": asdict(recipe), "dataset": data.name})
+    if push is not None:
+        console.print(push_adapter(out, push), highlight=False)
     gain = f"{100 * found.before:.1f} % → {100 * found.after:.1f} %"
     console.print(
         f"{found.residual.trained:,} gains in {out}; accuracy on the stopping part {gain} (it chose the gains: see `compare`)",

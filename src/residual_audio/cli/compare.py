@@ -24,9 +24,10 @@ def compare(
     methods: Annotated[
         str,
         typer.Option(
-            help="Comma-separated: plain, probe, residual, residual-random, head-scalar, top-heads, aligner. The first is the baseline."
+            help="Comma-separated; the first is the baseline. Trained: probe, residual, residual-random, head-scalar, aligner, lora, "
+            "finetune; without training: plain, top-heads, fisher-gains, prune-early, amplify-minor, suppress-weak, amplify-middle; or all."
         ),
-    ] = "plain,probe,residual,residual-random,head-scalar,top-heads,aligner",
+    ] = "plain,probe,residual,residual-random,head-scalar,top-heads,fisher-gains,aligner",
     units: given.Units = "heads",
     level: given.BasisLevel = "token",
     kept: given.Kept = None,
@@ -38,7 +39,15 @@ def compare(
     patience: given.Patience = 6,
     rate: given.Rate = 0.02,
     optimiser: given.Optimiser = "adamw",
-    top: Annotated[int, typer.Option("--top-heads", min=1, help="Heads that `top-heads` keeps.")] = 20,
+    decay: given.Decay = 1e-4,
+    l1: given.Sparsity = 0.0,
+    batch_size: given.TrainingBatch = 64,
+    basis: given.BasisFrom = "own",
+    top: given.TopHeads = 20,
+    by: given.By = None,
+    lora_rank: Annotated[int, typer.Option(min=1, help="Rank of `lora`.")] = 4,
+    lora_rate: Annotated[float, typer.Option(help="Learning rate of `lora`.")] = 1e-3,
+    finetune_rate: Annotated[float, typer.Option(help="Learning rate of `finetune`.")] = 1e-4,
     other: Annotated[
         str | None, typer.Option(help="A second dataset: does adapting harm it? (zero-shot accuracy of the adapted models)")
     ] = None,
@@ -47,7 +56,9 @@ def compare(
     template: given.Template = "sound-of",
     folds: given.Folds = "official",
     repeats: Annotated[int, typer.Option(min=1, help="Repeat everything with other seeds.")] = 1,
-    shots: Annotated[int | None, typer.Option(min=1, help="Train on at most so many clips a class.")] = None,
+    shots: Annotated[
+        int | None, typer.Option(min=1, help="So many clips a class for everything outside the test; see `residual-audio few-shot`.")
+    ] = None,
     limit: given.Limit = None,
     workers: given.Workers = None,
     device: given.Device = "cpu",
@@ -64,16 +75,18 @@ def compare(
     """
     from ..report.tables import write_table
     from ..studies.compare import compare as run_comparison
-    from ..studies.methods import Recipe
+    from ..studies import METHODS, Recipe
     from .output import provenance, write_record
     from .screen import errors, progress
 
     encoder = given.open_model(model, device, seconds=seconds)
     data = given.open_dataset(dataset, data_root, download, limit)
     second = given.open_dataset(other, None, download, limit) if other else None
-    training = given.training(epochs, patience, rate, optimiser, seed)
-    recipe = Recipe(units, level, given.number(kept), start, mean, objective, logit_scale, top, training)
-    wanted = [m.strip() for m in methods.split(",") if m.strip()]
+    training = given.training(epochs, patience, rate, optimiser, seed, decay, l1, batch_size)
+    recipe = Recipe(
+        units, level, given.number(kept), start, mean, objective, logit_scale, top, training, basis, by, lora_rank, lora_rate, finetune_rate
+    )
+    wanted = list(METHODS) if methods == "all" else [m.strip() for m in methods.split(",") if m.strip()]
     with progress(f"decoding {data.name}", len(data) + (len(second) if second else 0)) as advance:
         found = run_comparison(
             encoder, data, wanted, out / "comparison", recipe, other=second, folds=folds, template=template, repeats=repeats, shots=shots,

@@ -21,7 +21,8 @@ ModelArgument = Annotated[
 DatasetArgument = Annotated[
     str,
     typer.Argument(
-        metavar="DATASET", help="A dataset name, `folder:PATH`, a CSV/Parquet file or `hf:REPO`; see `residual-audio datasets`."
+        metavar="DATASET",
+        help="A dataset name, `folder:PATH`, a CSV/Parquet file or `hf:REPO` (images for a vision tower); see `residual-audio datasets`.",
     ),
 ]
 DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Where the dataset lies on disk.")]
@@ -75,6 +76,17 @@ Epochs = Annotated[int, typer.Option("--epochs", min=1)]
 Patience = Annotated[int, typer.Option("--patience", min=1, help="Epochs without a better stopping accuracy.")]
 Rate = Annotated[float, typer.Option("--rate", help="Learning rate; 0 looks for one.")]
 Optimiser = Annotated[str, typer.Option("--optimiser", help="adamw, adam or schedulefree.")]
+Decay = Annotated[float, typer.Option("--decay", min=0.0, help="Pull of the gains towards one.")]
+Sparsity = Annotated[float, typer.Option("--l1", min=0.0, help="Pull of the gains towards zero (L1).")]
+TrainingBatch = Annotated[int, typer.Option("--batch-size", min=1, help="Clips a step.")]
+BasisFrom = Annotated[
+    str, typer.Option("--basis", help="own (a part of the clips), or the folder of another extraction: a transferred basis.")
+]
+TopHeads = Annotated[int, typer.Option("--top-heads", min=1, help="How many heads --by chooses, and the method top-heads keeps.")]
+By = Annotated[
+    str | None,
+    typer.Option("--by", help="Gains only for the best heads of --units: by fisher, ablation or text, judged on the training part."),
+]
 
 
 def number(text: str | None) -> int | float | None:
@@ -87,12 +99,15 @@ def number(text: str | None) -> int | float | None:
         raise typer.BadParameter(f"{text!r} is neither a number of axes nor a share") from error
 
 
-def training(epochs: int, patience: int, rate: float, optimiser: str, seed: int) -> Training:
+def training(epochs: int, patience: int, rate: float, optimiser: str, seed: int, decay: float, l1: float, batch_size: int) -> Training:
     from ..adaptation.train import Training
 
     if optimiser not in ("adamw", "adam", "schedulefree"):
         raise typer.BadParameter(f"{optimiser!r} is none of adamw, adam, schedulefree")
-    return Training(epochs=epochs, patience=patience, rate=rate or None, optimiser=optimiser, seed=seed)  # type: ignore[arg-type]
+    kind: Any = optimiser
+    return Training(
+        epochs=epochs, patience=patience, rate=rate or None, optimiser=kind, seed=seed, decay=decay, l1=l1, batch_size=batch_size
+    )
 
 
 def open_model(model: str, device: str, **choices: Any) -> Encoder:

@@ -40,6 +40,7 @@ KNOWN: dict[str, str] = {
     "synthetic": "synthesised on the fly: the classes that `tiny` was trained on, in new takes",
     "synthetic-timbre": "synthesised on the fly: instruments by colour and attack, unknown to `tiny`",
     "synthetic-voice": "synthesised on the fly: ways to use a voice, unknown to `tiny`",
+    "synthetic-captions": "synthesised on the fly: 200 sounds with every caption that is true of them, for retrieval",
     "folder:PATH": "your own recordings, PATH/LABEL/x.wav",
     "table:PATH": "your own CSV or Parquet with the columns path and label (and id, fold, caption)",
     "hf:REPO[:SPLIT]": "a dataset of the Hugging Face hub with audio and labels",
@@ -53,7 +54,12 @@ ON_DISK: dict[str, tuple[Origin, Callable[..., AudioDataset], str]] = {
     "vocalsound": (vocalsound.ORIGIN, vocalsound.load, "vocalsound"),
     "irmas": (irmas.ORIGIN, irmas.load, "irmas"),
 }
-SYNTHETIC = {"synthetic": "source", "synthetic-timbre": "timbre", "synthetic-voice": "voice"}
+SYNTHETIC: dict[str, Callable[..., AudioDataset]] = {
+    "synthetic": partial(synthetic_dataset.load, "source"),
+    "synthetic-timbre": partial(synthetic_dataset.load, "timbre"),
+    "synthetic-voice": partial(synthetic_dataset.load, "voice"),
+    "synthetic-captions": synthetic_dataset.load_captioned,
+}
 
 
 def default_root(name: str) -> Path:
@@ -70,7 +76,7 @@ def load_dataset(name: str, root: str | Path | None = None, download: bool = Fal
     """
     kind, _, rest = name.partition(":")
     if name in SYNTHETIC:
-        return synthetic_dataset.load(SYNTHETIC[name], **options)
+        return SYNTHETIC[name](**options)
     if name in ON_DISK:
         origin, load, home = ON_DISK[name]
         root = default_root(home) if root is None else root

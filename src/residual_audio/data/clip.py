@@ -18,7 +18,7 @@ class DataError(ValueError):
 
 @dataclass(frozen=True)
 class Clip:
-    """One recording. ``fold`` is −1 where the dataset has none; ``path`` may be a ``synthetic:`` address."""
+    """One recording (or image, for a vision tower). ``fold`` is −1 where the dataset has none; ``path`` may be a ``synthetic:`` address."""
 
     id: str
     path: str

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .clip import AudioDataset, Clip, DataError, make_dataset
 from .synthesis import TASKS, take
 from .synthetic import FIRST_TAKE, PER_CLASS, PREFIX, SyntheticSound
 
 FOLDS = 5
+# Every take has to be rendered to know its captions: 200 in all take about three seconds.
+CAPTIONED_PER_CLASS = 5
 
 
 def load(task: str, per_class: int | None = None, captions: bool = False) -> AudioDataset:
@@ -34,3 +38,18 @@ def load(task: str, per_class: int | None = None, captions: bool = False) -> Aud
     name = "synthetic" if task == "source" else f"synthetic-{task}"
     labels = {kind.label: kind.label for kind in TASKS[task]}
     return make_dataset(name, clips, folds="stratified", names=labels, per_class=count, first_take=FIRST_TAKE)
+
+
+def load_captioned(task: str = "source", per_class: int = CAPTIONED_PER_CLASS) -> AudioDataset:
+    """Clips with every caption of the set that is true of them, their own first: no pair that is true counts as wrong in retrieval.
+
+    "A low sound" was drawn for one clip but holds for many. A text that can be read in two ways is true if one of them is.
+    """
+    data = load(task, per_class)
+    rendered = [take(c.audio.task, c.audio.index, c.audio.take) for c in data.clips if isinstance(c.audio, SyntheticSound)]
+    captions = list({t.caption: None for t in rendered})
+    clips = [
+        replace(clip, captions=tuple(dict.fromkeys([t.caption.text, *(c.text for c in captions if c.true_of(t.label, t.words))])))
+        for clip, t in zip(data.clips, rendered, strict=True)
+    ]
+    return replace(data, name="synthetic-captions" if task == "source" else f"{data.name}-captions", clips=tuple(clips))

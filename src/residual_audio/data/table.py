@@ -1,4 +1,4 @@
-"""A CSV or Parquet table of your own: one row a clip, columns by name."""
+"""A CSV or Parquet table of your own: one row a clip (a sound or an image), columns by name."""
 
 from __future__ import annotations
 

@@ -18,7 +18,10 @@ from .direct import Norm, held_scale
 
 @dataclass(frozen=True)
 class JointWeights:
-    """``mlp``: W₂·act(W₁x + b₁) + b₂. ``residual`` (``norm`` is given): LN(e + W₂·act(e)), e = W₁x."""
+    """``mlp``: W₂·act(W₁x + b₁) + b₂. ``residual`` (``norm`` is given): LN(e + W₂·act(e)), e = W₁x.
+
+    A linear projection is an ``mlp`` whose activation and W₂ are the identity, so that nothing else needs to know of it.
+    """
 
     first: Float[Tensor, "hidden d"]
     second: Float[Tensor, "joint hidden"]

@@ -6,12 +6,9 @@ go through it together.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -20,7 +17,7 @@ from torch import Tensor
 
 from ..decomposition.heads import head_weights, split_heads
 from ..models import BlockSite, Encoder
-from ..models.fused import fuse_copy
+from ..models.copies import Cores
 from .record import record
 
 Kind = Literal["head", "block", "stage", "mlp"]
@@ -112,15 +109,6 @@ class Ablated:
     embeddings: Float[Tensor, "unit clip d"]
 
 
-def twin(encoder: Encoder) -> Encoder:
-    """A second set of modules around the same weights, so that two threads can each reach into their own."""
-    shared = {id(t): t for t in (*encoder.module.parameters(), *encoder.module.buffers())}
-    other = copy.copy(encoder)
-    other.module = copy.deepcopy(encoder.module, memo=shared)
-    fuse_copy(encoder.module, other.module)
-    return other
-
-
 class Ablation:
     """Runs batches with every unit of ``kind`` replaced in turn. ``rows``: clips × units that go through the model at once.
 
@@ -129,12 +117,7 @@ class Ablation:
 
     def __init__(self, encoder: Encoder, kind: Kind, replacements: Replacements, rows: int = 32, threads: int | None = None) -> None:
         self.encoder, self.kind, self.replacements, self.rows = encoder, kind, replacements, rows
-        self.threads = (torch.get_num_threads() if threads is None else threads) if encoder.device.type == "cpu" else 1
-
-    @cached_property
-    def parts(self) -> list[Ablation]:
-        """One ablation a thread."""
-        return [Ablation(twin(self.encoder), self.kind, self.replacements, self.rows, threads=1) for _ in range(self.threads)]
+        self.cores = Cores(encoder, threads)
 
     @property
     def labels(self) -> list[str]:
@@ -148,17 +131,12 @@ class Ablation:
 
     def run(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> tuple[Tensor, Ablated]:
         """The embeddings as they are, and with each unit replaced."""
-        count = min(self.threads, len(features))
-        if count < 2:
-            return self._run(features, longer)
-        before = torch.get_num_threads()
-        try:
-            with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-                chunks = zip(self.parts, features.tensor_split(count), longer.tensor_split(count), strict=False)
-                found = list(pool.map(lambda job: job[0]._run(*job[1:]), chunks))
-        finally:
-            torch.set_num_threads(before)
+        count = min(self.cores.count, len(features))
+        found = self.cores.map(self._part, features.tensor_split(count), longer.tensor_split(count))
         return torch.cat([plain for plain, _ in found]), Ablated(self.labels, torch.cat([a.embeddings for _, a in found], 1))
+
+    def _part(self, encoder: Encoder, features: Tensor, longer: Tensor) -> tuple[Tensor, Ablated]:
+        return Ablation(encoder, self.kind, self.replacements, self.rows, threads=1)._run(features, longer)
 
     @torch.inference_mode()
     def _run(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> tuple[Tensor, Ablated]:

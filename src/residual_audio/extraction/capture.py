@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,16 +43,36 @@ def joint_weights(encoder: Encoder) -> JointWeights | None:
     site = encoder.readout
     if site.joint == "none":
         return None
-    first, second = encoder.module.get_submodule(site.linear1), encoder.module.get_submodule(site.linear2)
+    first = encoder.module.get_submodule(site.linear1)
+    if site.joint == "linear":
+        identity = torch.eye(first.out_features, dtype=first.weight.dtype, device=first.weight.device)
+        return JointWeights(first.weight.detach(), identity, None if first.bias is None else first.bias.detach())
+    second = encoder.module.get_submodule(site.linear2)
     bias = [None if m.bias is None else m.bias.detach() for m in (first, second)]
     norm = layer_norm(encoder.module.get_submodule(site.joint_norm)) if site.joint_norm else None
     return JointWeights(first.weight.detach(), second.weight.detach(), *bias, norm)
 
 
 def joint_activation(encoder: Encoder) -> Callable[[Tensor], Tensor]:
-    """The nonlinearity inside the joint projection."""
+    """The nonlinearity inside the joint projection; the identity in a linear one."""
+    if encoder.readout.joint == "linear":
+        return nn.Identity()
     owner = encoder.module.get_submodule(encoder.readout.linear1.rpartition(".")[0])
     return getattr(owner, "activation", nn.functional.gelu)
+
+
+@contextmanager
+def leaving(block: nn.Module, look: Callable[[Tensor], object]) -> Iterator[None]:
+    """Inside, ``look`` sees the stream that leaves a block: the final norm may be given only the tokens that are read."""
+
+    def hook(module: nn.Module, args: tuple, output: Tensor | tuple[Tensor, ...]) -> None:
+        look(output[0] if isinstance(output, tuple) else output)
+
+    handle = block.register_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 @dataclass(frozen=True)
@@ -149,17 +170,21 @@ class Capture:
 
         looks = {}
         if direct or "stage" in wanted:
-            for i, stage in enumerate(self.encoder.stages):
-                looks[stage.merge_norm or self.encoder.readout.norm] = lambda x, i=i: streams.__setitem__(f"end {i}", x)
+            for i, stage in enumerate(self.encoder.stages[:-1]):
+                looks[stage.merge_norm] = lambda x, i=i: streams.__setitem__(f"end {i}", x)
         if self.encoder.readout.linear1:
             looks[self.encoder.readout.linear1] = lambda x: streams.__setitem__("pooled", x)
         needs_heads = bool(wanted & {"head", "moments", "direct", "tokens"})
-        with record(
-            self.encoder,
-            heads=see_heads if needs_heads else None,
-            mlp=see_mlp if direct or "mlp" in wanted else None,
-            entry=see_entry if direct or "block" in wanted else None,
-            inputs=looks,
+        last = self.encoder.module.get_submodule(self.encoder.sites[-1].module)
+        with (
+            leaving(last, lambda x: streams.__setitem__(f"end {len(self.encoder.stages) - 1}", x)),
+            record(
+                self.encoder,
+                heads=see_heads if needs_heads else None,
+                mlp=see_mlp if direct or "mlp" in wanted else None,
+                entry=see_entry if direct or "block" in wanted else None,
+                inputs=looks,
+            ),
         ):
             embedding = self.encoder.encode(features, longer)
         arrays["embedding.joint"] = embedding

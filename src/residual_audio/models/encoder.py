@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from ..audio import AudioError, AudioSource, Prepared, Preprocessing, as_sources, prepared_ahead
+from ..images import ImagePreprocessing
 from ..units import UnitTable
 
 
@@ -71,25 +72,25 @@ class StageSite:
 class ReadoutSite:
     """From the last stream to the embedding: ``norm``, a mean over ``tokens`` (None: all), and the joint projection.
 
-    ``joint``: ``none`` (the pooled output is the embedding), ``mlp`` (linear–activation–linear) or ``residual``
+    ``joint``: ``none`` (the pooled output is the embedding), ``linear`` (W₁x), ``mlp`` (linear–activation–linear) or ``residual``
     (LN(e + W₂·act(e)), e = W₁x); ``linear1``, ``linear2`` and ``joint_norm`` name its parts.
     """
 
     norm: str
     tokens: tuple[int, ...] | None = None
-    joint: Literal["none", "mlp", "residual"] = "none"
+    joint: Literal["none", "linear", "mlp", "residual"] = "none"
     linear1: str | None = None
     linear2: str | None = None
     joint_norm: str | None = None
 
 
 class Encoder(ABC):
-    """An audio encoder with its preprocessing, its units and, where the checkpoint has one, its text side."""
+    """An encoder of sounds (or images: vision.py) with its preprocessing, its units and, where the checkpoint has one, its text side."""
 
     name: str
     revision: str
     module: nn.Module
-    policy: Preprocessing
+    policy: Preprocessing | ImagePreprocessing
     units: UnitTable
     sites: tuple[BlockSite, ...]
     stages: tuple[StageSite, ...]
@@ -114,6 +115,8 @@ class Encoder(ABC):
         pooled = (normed if self.readout.tokens is None else normed[:, list(self.readout.tokens)]).mean(1)
         if self.readout.joint == "none":
             return pooled
+        if self.readout.joint == "linear":
+            return self.module.get_submodule(self.readout.linear1)(pooled)
         return self.module.get_submodule(self.readout.linear1.rpartition(".")[0])(pooled)
 
     def resume(self, stream: Float[Tensor, "clip token width"], block: int, stop: int | None = None) -> Tensor:

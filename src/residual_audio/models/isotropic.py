@@ -27,8 +27,8 @@ def one_stage(blocks: int, heads: int, width: int) -> UnitTable:
     return UnitTable(heads=((heads,) * blocks,), d_head=(width // heads,), d_model=(width,))
 
 
-def isotropic_site(block: int, heads: int, attention: str, projection: str, mlp: str, entry: str) -> BlockSite:
-    path = f"layers.{block}"
+def isotropic_site(block: int, heads: int, attention: str, projection: str, mlp: str, entry: str, blocks: str = "layers") -> BlockSite:
+    path = f"{blocks}.{block}"
     return BlockSite(0, block, heads, path, f"{path}.{attention}", f"{path}.{attention}.{projection}", f"{path}.{mlp}", f"{path}.{entry}")
 
 

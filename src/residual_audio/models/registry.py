@@ -34,6 +34,9 @@ KNOWN = (
     KnownModel("msclap-2023", "Microsoft CLAP 2023, 7 s, GPT-2 text side", "the hub or its cache, and gpt2's tokenizer for texts"),
     KnownModel("openai/whisper-tiny.en", "Whisper's encoder (any size), no text side", "the hub or its cache"),
     KnownModel("MIT/ast-finetuned-audioset-10-10-0.4593", "Audio Spectrogram Transformer, no text side", "the hub or its cache"),
+    KnownModel("openai/clip-vit-base-patch32", "CLIP's vision tower (any size) with its text side; images", "the hub or its cache"),
+    KnownModel("google/vit-base-patch16-224-in21k", "Vision Transformer, no text side; images", "the hub or its cache"),
+    KnownModel("facebook/dinov2-base", "DINOv2 (any size), no text side; images", "the hub or its cache"),
     KnownModel("PATH", "a directory of any of these layouts, or Microsoft's .pth", "the files"),
 )
 
@@ -59,6 +62,8 @@ def load_encoder(
     if fast:
         fuse_attention(encoder.module)
     changes = {k: v for k, v in (("crop", crop), ("pad", pad)) if v is not None}
+    if changes and not isinstance(encoder.policy, Preprocessing):
+        raise EncoderError(f"{name_or_path} takes images, and {' and '.join(changes)} are about the length of sounds; leave them out")
     if changes:
         encoder.policy = changed_policy(encoder.policy, **changes)
     return encoder
@@ -74,8 +79,10 @@ def changed_policy(policy: Preprocessing, **changes: str) -> Preprocessing:
 
 def _open(name: str, device: str | torch.device, seconds: float | None) -> Encoder:
     from .clap import ClapEncoder
+    from .clip import ClipEncoder
     from .isotropic import AstEncoder, WhisperEncoder
     from .msclap import MsClapEncoder
+    from .vit import Dinov2Encoder, ViTEncoder
 
     if name == "tiny":
         return ClapEncoder(TINY, "tiny", device)
@@ -94,10 +101,11 @@ def _open(name: str, device: str | torch.device, seconds: float | None) -> Encod
         return ClapEncoder(path if path.is_dir() else name, name, device)
     if kind == "whisper":
         return WhisperEncoder(path if path.is_dir() else name, name, device, **({"seconds": seconds} if seconds else {}))
-    if kind == "audio-spectrogram-transformer":
-        return AstEncoder(path if path.is_dir() else name, name, device)
+    others = {"audio-spectrogram-transformer": AstEncoder, "clip": ClipEncoder, "vit": ViTEncoder, "dinov2": Dinov2Encoder}
+    if kind in others:
+        return others[kind](path if path.is_dir() else name, name, device)
     raise EncoderError(
-        f"{name}: a model of type {kind!r} is not supported; known are clap, whisper, audio-spectrogram-transformer and Microsoft's .pth"
+        f"{name}: a model of type {kind!r} is not supported; known are clap, whisper, {', '.join(others)} and Microsoft's .pth"
     )
 
 

@@ -3,6 +3,7 @@
 from .ablation import AblationResult, ablate
 from .adapt import Adapted, adapt
 from .compare import Comparison, compare
-from .methods import METHODS, Recipe
+from .methods import METHODS
+from .task import Recipe
 
 __all__ = ["METHODS", "AblationResult", "Adapted", "Comparison", "Recipe", "ablate", "adapt", "compare"]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 
 from ..adaptation.gain import ResiDual
@@ -13,8 +12,9 @@ from ..adaptation.train import train_gains
 from ..data import AudioDataset
 from ..models import Encoder
 from .compare import prepare
-from .methods import FoldTask, Recipe, starting
+from .methods import needs_inputs, starting
 from .parts import inner_parts
+from .task import FoldTask, Recipe
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,10 @@ def adapt(
     tell: Callable[[dict[str, float]], object] | None = None,
 ) -> Adapted:
     """A fifth of the clips gives the basis, a fifth says when to stop, the rest is learned from; recordings and speakers stay together."""
-    setting = prepare(encoder, dataset, recipe, "official", template, seed, workers, advance)
-    rows = np.arange(len(setting.streams))
-    parts = inner_parts(setting.dataset, rows, rows[:0], seed)
-    targets = torch.from_numpy(setting.dataset.targets)
-    task = FoldTask(setting.streams, setting.embeddings, targets, len(dataset.labels), setting.directions, parts, recipe, seed)
-    start = starting(task, random)
-    found = train_gains(
-        encoder, start, setting.streams, parts.train, parts.stop, targets, len(dataset.labels), task.objective(), recipe.training, tell
-    )
+    setting = prepare(encoder, dataset, recipe, "official", template, seed, workers, advance, inputs=needs_inputs([], recipe))
+    parts = inner_parts(setting.dataset, setting.rows, setting.rows[:0], seed)
+    task = FoldTask(setting, torch.from_numpy(setting.dataset.targets), parts, recipe, seed)
+    found = train_gains(starting(task, random), setting.streams, task.lesson(), replace(recipe.training, seed=seed), tell)
     notes = {
         **found.residual.notes,
         "dataset": dataset.name,

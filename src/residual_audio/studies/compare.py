@@ -13,10 +13,10 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from safetensors import safe_open
+from torch import Tensor
 
-from ..adaptation.attach import attached
 from ..adaptation.select import choose_places
-from ..adaptation.streams import Streams, cache_streams, first_block
+from ..adaptation.streams import advanced, cache_streams, first_block
 from ..data import AudioDataset
 from ..data.prompts import templates
 from ..evaluation.classifiers import prompt_directions
@@ -30,38 +30,30 @@ from ..extraction.shard import Settings
 from ..extraction.store import Store
 from ..models import Encoder
 from .memory import watched_memory
-from .methods import METHODS, FoldResult, FoldTask, Recipe
+from .methods import METHODS, needs_inputs
 from .parts import fold_parts
-
-
-@dataclass(frozen=True)
-class Setting:
-    """An encoder and a dataset, ready to be adapted: streams cached, prompts embedded, folds fixed."""
-
-    encoder: Encoder
-    dataset: AudioDataset
-    streams: Streams
-    embeddings: torch.Tensor
-    directions: torch.Tensor | None
-    errors: dict[str, str]
+from .task import FoldResult, FoldTask, Recipe, Setting
 
 
 def prepare(encoder: Encoder, dataset: AudioDataset, recipe: Recipe, folds: str, template: str, seed: int, workers: int | None = None,
-            advance: Callable[[int], object] | None = None) -> Setting:  # fmt: skip
-    """Decode and run every clip once up to the first adapted block."""
+            advance: Callable[[int], object] | None = None, inputs: bool = False) -> Setting:  # fmt: skip
+    """Decode and run every clip once up to the first adapted block. ``inputs``: keep the model's inputs too."""
     if recipe.objective in ("prompts", "both") and not encoder.has_text:
         raise EvaluationError(f"{encoder.name} has no text side; use --objective centroid")
     # Prompts first: a missing tokenizer should be told before an hour of audio is encoded.
     names = [dataset.names[label] for label in dataset.labels]
     directions = prompt_directions(encoder, names, templates(template)).cpu() if encoder.has_text else None
     block = first_block(encoder, choose_places(encoder.units, recipe.units))
-    streams = cache_streams(encoder, [c.audio for c in dataset.clips], block, workers=workers, advance=advance)
+    sources = [c.audio for c in dataset.clips]
+    whole = cache_streams(encoder, sources, None, workers=workers, advance=advance) if inputs else None
+    streams = advanced(whole, block) if whole is not None else cache_streams(encoder, sources, block, workers=workers, advance=advance)
     if not len(streams):
         first = next(iter(streams.errors.values()), "the dataset is empty")
         raise EvaluationError(f"{dataset.name}: none of {len(dataset)} clips could be read; the first error: {first}")
     readable = replace(dataset, clips=tuple(dataset.clips[i] for i in streams.readable))
     errors = {dataset.clips[i].id: message for i, message in streams.errors.items()}
-    return Setting(encoder, with_folds(readable, folds, seed), streams, streams.embed(np.arange(len(streams))).cpu(), directions, errors)
+    embeddings = streams.embed(np.arange(len(streams))).cpu()
+    return Setting(encoder, with_folds(readable, folds, seed), streams, embeddings, directions, errors, whole)
 
 
 @dataclass(frozen=True)
@@ -74,24 +66,20 @@ class Comparison:
     errors: dict[str, str]
 
 
-def run_cell(setting: Setting, method: str, task: FoldTask, other: Setting | None) -> tuple[FoldResult, dict[str, float]]:
+def run_cell(method: str, task: FoldTask, other: Setting | None) -> tuple[FoldResult, dict[str, float]]:
     """One method on one fold, timed."""
     start = time.perf_counter()
     with watched_memory() as peak:
         result = METHODS[method](task)
     seconds = time.perf_counter() - start
     facts: dict[str, float] = {"trained": result.trained, "seconds": seconds, "peak_mb": peak[0] / 2**20}
-    if other is not None and other.directions is not None and (result.residual is not None or method == "plain"):
-        facts["other"] = accuracy_elsewhere(other, result)
+    if other is not None and other.directions is not None and result.embed is not None:
+        facts["other"] = accuracy_elsewhere(other, result.embed(other))
     return result, facts
 
 
-def accuracy_elsewhere(other: Setting, result: FoldResult) -> float:
+def accuracy_elsewhere(other: Setting, embeddings: Tensor) -> float:
     """Zero-shot accuracy of the adapted model on another dataset: what adapting cost there."""
-    embeddings = other.embeddings
-    if result.residual is not None:
-        with attached(other.encoder, result.residual.to(other.encoder.device, other.encoder.dtype)):
-            embeddings = other.streams.embed(np.arange(len(other.streams))).cpu()
     scores = F.normalize(embeddings, dim=-1) @ other.directions.T  # type: ignore[union-attr]
     return float(outcome(scores.numpy(), other.dataset.targets).correct.mean())
 
@@ -115,8 +103,8 @@ def compare(
 ) -> Comparison:
     """Cross-validate ``methods``. Each fold × method × repeat that is finished is kept in ``out``; the same call goes on where it stopped.
 
-    ``other``: a second dataset on which the adapted models' zero-shot accuracy is measured too. ``shots``: at most so many training clips a
-    class. ``advance(n)`` is told of clips while they are decoded, ``tell(line)`` of every finished cell.
+    ``other``: a second dataset on which the adapted models' zero-shot accuracy is measured too. ``shots``: so many clips a class
+    for everything outside the test. ``advance(n)`` is told of clips while they are decoded, ``tell(line)`` of every finished cell.
     """
     unknown = [m for m in methods if m not in METHODS]
     if unknown or not methods:
@@ -134,28 +122,37 @@ def compare(
         }
         open_or_create(store, {**mine, "settings": choices})
         there = set(store.names("cells"))
-        setting = prepare(encoder, dataset, recipe, folds, template, seed, workers, advance)
-        elsewhere = None if other is None else prepare(encoder, other, recipe, "official", template, seed, workers, advance)
-        targets, classes = torch.from_numpy(setting.dataset.targets), len(dataset.labels)
-        wanted = []
-        for repeat in range(repeats):
-            for fold, parts in fold_parts(setting.dataset, seed + repeat, shots):
-                for method in methods:
-                    name = f"{method}-fold{fold}-repeat{repeat}.safetensors"
-                    wanted.append(name)
-                    if name in there:
-                        continue
-                    task = FoldTask(setting.streams, setting.embeddings, targets, classes, setting.directions, parts, recipe, seed + repeat)
-                    result, facts = run_cell(setting, method, task, elsewhere)
-                    header = {"facts": json.dumps(facts), "history": json.dumps(result.history), "cell": json.dumps([method, fold, repeat])}
-                    tensors = {"scores": result.scores.float(), "test": torch.from_numpy(parts.test)}
-                    store.write_tensors(f"cells/{name}", tensors, header)
-                    if tell is not None:
-                        right = outcome(result.scores.numpy(), setting.dataset.targets[parts.test]).correct.mean()
-                        tell(f"{method}, fold {fold}: {100 * right:.1f} % in {facts['seconds']:.0f} s")
+        inputs = needs_inputs(list(methods), recipe)
+        setting = prepare(encoder, dataset, recipe, folds, template, seed, workers, advance, inputs)
+        elsewhere = None if other is None else prepare(encoder, other, recipe, "official", template, seed, workers, advance, inputs)
+        targets = torch.from_numpy(setting.dataset.targets)
+        plan = [
+            (method, fold, repeat, parts)
+            for repeat in range(repeats)
+            for fold, parts in fold_parts(setting.dataset, seed + repeat, shots)
+            for method in methods
+        ]
+        began, done = time.monotonic(), 0
+        missing = [cell for cell in plan if cell_name(*cell[:3]) not in there]
+        for method, fold, repeat, parts in missing:
+            result, facts = run_cell(method, FoldTask(setting, targets, parts, recipe, seed + repeat), elsewhere)
+            header = {"facts": json.dumps(facts), "history": json.dumps(result.history), "cell": json.dumps([method, fold, repeat])}
+            tensors = {"scores": result.scores.float(), "test": torch.from_numpy(parts.test)}
+            store.write_tensors(f"cells/{cell_name(method, fold, repeat)}", tensors, header)
+            done += 1
+            if tell is not None:
+                right = outcome(result.scores.numpy(), setting.dataset.targets[parts.test]).correct.mean()
+                left = (time.monotonic() - began) / done * (len(missing) - done) / 60
+                place = f"{len(plan) - len(missing) + done}/{len(plan)}"
+                tell(f"{place} {method}, fold {fold}: {100 * right:.1f} % in {facts['seconds']:.0f} s; about {left:.0f} min left")
+        wanted = [cell_name(*cell[:3]) for cell in plan]
         found = gather(store, wanted, setting.dataset.targets, list(methods), repeats, seed)
         store.write_json("run.json", {**store.read_json("run.json"), "status": "complete"})
     return replace(found, errors=setting.errors)
+
+
+def cell_name(method: str, fold: int, repeat: int) -> str:
+    return f"{method}-fold{fold}-repeat{repeat}.safetensors"
 
 
 def gather(store: Store, names: Sequence[str], targets: np.ndarray, methods: list[str], repeats: int, seed: int) -> Comparison:

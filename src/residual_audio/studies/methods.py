@@ -3,221 +3,166 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor
 
-from ..adaptation.attach import attached
-from ..adaptation.gain import ResiDual, gain_set, random_basis
-from ..adaptation.objective import CentroidBank, Objective, centred
-from ..adaptation.select import choose_places
-from ..adaptation.streams import Streams, place_bases
-from ..adaptation.train import Trained, Training, train_gains
-from ..analysis.discriminability import fisher_ratio
-from ..evaluation.classifiers import centroid_directions
+from ..adaptation.baselines import finetune_learner, lora_learner
+from ..adaptation.gain import GainSet, ResiDual, gain_set, random_basis
+from ..adaptation.learner import GainLearner, Learner, MatrixLearner
+from ..adaptation.presets import PRESETS, fisher_gains
+from ..adaptation.select import Place, choose_places
+from ..adaptation.streams import axes_for, place_bases
+from ..adaptation.train import train, train_gains
+from ..analysis.discriminability import component_fisher
 from ..evaluation.probe import fit_probe
 from ..evaluation.readout import EvaluationError
-from ..extraction.record import record
-from ..models import BlockSite
-from .parts import Parts
+from ..extraction.run import Run
+from ..spectra import Basis, Moments
+from .ranking import head_places, head_scores, pooled_heads, top_places
+from .task import FoldResult, FoldTask, Recipe, Setting
+
+# Methods that need the model's inputs, not only what enters the first adapted block.
+WHOLE = {"finetune", *PRESETS}
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """The choices that methods share; all are recorded."""
-
-    units: str = "heads"
-    level: str = "token"
-    kept: int | float | None = None
-    start: float | None = None
-    mean: str = "keep"
-    objective: str = "auto"
-    scale: float | None = None
-    top: int = 20
-    training: Training = field(default_factory=Training)
-
-    def __post_init__(self) -> None:
-        for name, allowed in (
-            ("level", ("token", "clip")),
-            ("mean", ("keep", "drop")),
-            ("objective", ("auto", "prompts", "centroid", "both")),
-        ):
-            if getattr(self, name) not in allowed:
-                raise EvaluationError(f"unknown {name} {getattr(self, name)!r}; one of {', '.join(allowed)}")
-        if self.kept is not None and not (self.kept >= 1 if isinstance(self.kept, int) else 0 < self.kept < 1):
-            raise EvaluationError(f"kept axes: {self.kept} is neither a number of axes nor a share between 0 and 1")
-
-
-@dataclass(frozen=True)
-class FoldTask:
-    """Everything a method may use; ``parts.test`` only to be scored, once."""
-
-    streams: Streams
-    embeddings: Float[Tensor, "clip d"]
-    targets: Tensor
-    classes: int
-    directions: Float[Tensor, "class d"] | None
-    parts: Parts
-    recipe: Recipe
-    seed: int
-
-    @property
-    def by_text(self) -> bool:
-        """Whether the test clips are classified by prompts; else by centroids."""
-        return self.recipe.objective in ("prompts", "both") or (self.recipe.objective == "auto" and self.directions is not None)
-
-    def objective(self) -> Objective:
-        learned = self.recipe.objective in ("centroid", "both") or not self.by_text
-        scale = self.streams.encoder.logit_scale if self.recipe.scale is None else self.recipe.scale
-        return Objective(self.directions if self.by_text else None, learned, scale)
-
-    def scores(self, embeddings: Float[Tensor, "clip d"]) -> Float[Tensor, "test class"]:
-        """Of the test clips, from the embeddings of all clips: prompts, or centroids of every clip that is not in the test."""
-        test, seen = self.parts.test, self.parts.seen
-        if self.by_text and self.directions is not None:
-            return F.normalize(embeddings[test], dim=-1) @ self.directions.T
-        centre = F.normalize(embeddings[seen], dim=-1).mean(0)
-        directions = centroid_directions(centred(embeddings[seen], centre), self.targets[seen], self.classes)
-        return centred(embeddings[test], centre) @ directions.T
-
-
-@dataclass(frozen=True)
-class FoldResult:
-    """Scores of the test clips, how many numbers were trained, and what came out of it."""
-
-    scores: Float[Tensor, "test class"]
-    trained: int
-    residual: ResiDual | None = None
-    history: list[dict[str, float]] = field(default_factory=list)
+def needs_inputs(methods: list[str], recipe: Recipe) -> bool:
+    return bool(WHOLE & set(methods)) or recipe.by == "text"
 
 
 def plain(task: FoldTask) -> FoldResult:
     """The model as it is: prompts, or centroids where there is no text."""
-    return FoldResult(task.scores(task.embeddings), 0)
+    return FoldResult(task.scores(task.setting.embeddings), 0, embed=lambda setting: setting.embeddings)
 
 
 def probe(task: FoldTask) -> FoldResult:
     """Logistic regression on the embeddings of all clips outside the test."""
     seen = task.parts.seen
-    unit = F.normalize(task.embeddings, dim=-1)
+    unit = F.normalize(task.setting.embeddings, dim=-1)
     weight, bias, _ = fit_probe(unit[seen], task.targets[seen], task.classes, task.seed)
     return FoldResult(unit[task.parts.test] @ weight.T + bias, weight.numel() + bias.numel())
 
 
-def _adapted(task: FoldTask, residual: ResiDual) -> Tensor:
-    """Embeddings of all clips with the gains at work."""
-    with attached(task.streams.encoder, residual.to(task.streams.encoder.device, task.streams.encoder.dtype)):
-        return task.streams.embed(np.arange(len(task.streams))).cpu()
+def scored(task: FoldTask, embed: Callable[[Setting], Tensor], trained: int, **what: Any) -> FoldResult:
+    """Score the test clips by an adapted model."""
+    return FoldResult(task.scores(embed(task.setting)), trained, embed, **what)
 
 
-def _learn(task: FoldTask, residual: ResiDual, training: Training) -> Trained:
-    return train_gains(
-        task.streams.encoder, residual, task.streams, task.parts.train, task.parts.stop, task.targets, task.classes, task.objective(),
-        replace(training, seed=task.seed),
-    )  # fmt: skip
+def gains_at_work(residual: ResiDual, whole: bool = False) -> Callable[[Setting], Tensor]:
+    """Embed a setting's clips with the gains attached; ``whole``: from the model's inputs."""
+    return lambda setting: GainLearner(residual, setting.whole if whole else setting.streams).embed(setting.rows).cpu()
+
+
+def transferred_bases(task: FoldTask, places: list[Place]) -> list[Basis]:
+    """The principal axes of another extraction's heads, from its moments."""
+    run, encoder = Run.open(task.recipe.basis), task.encoder
+    if run.info["model"]["revision"] != encoder.revision:
+        raise EvaluationError(f"{task.recipe.basis} was extracted from {run.info['model']['name']}, not from {encoder.name}")
+    if any(p.form != "heads" for p in places):
+        raise EvaluationError(f"a transferred basis is of heads; {task.recipe.units!r} names others")
+    found = run.moments({"token": "tokens", "clip": "clips"}[task.recipe.level])
+    labels = [u.label for u in encoder.units.where("head")]
+    rows = [[labels.index(label) for label in place.labels] for place in places]
+    return [axes_for(encoder, Moments(found.count[mine], found.total[mine], found.second[mine])) for mine in rows]
 
 
 def starting(task: FoldTask, random: bool = False, tied: bool = False) -> ResiDual:
-    """Gains before training, on the basis part's principal axes or on random ones."""
+    """Gains before training, on the basis part's principal axes, on another run's, or on random ones."""
     recipe = task.recipe
-    places = choose_places(task.streams.encoder.units, recipe.units)
-    bases = place_bases(task.streams, task.parts.basis, places, recipe.level)  # type: ignore[arg-type]
+    places = choose_places(task.encoder.units, recipe.units) if recipe.by is None else top_places(task, recipe.by)
+    own = recipe.basis == "own"
+    bases = place_bases(task.streams, task.parts.basis, places, recipe.level) if own else transferred_bases(task, places)  # type: ignore[arg-type]
     if random:
         bases = [random_basis(b, 1000 * task.seed + i) for i, b in enumerate(bases)]
     sets = tuple(gain_set(p, b, recipe.kept, recipe.start, tied) for p, b in zip(places, bases, strict=True))
-    return ResiDual(sets, recipe.mean, {"units": recipe.units, "level": recipe.level, "seed": task.seed})  # type: ignore[arg-type]
+    notes = {"units": recipe.units, "level": recipe.level, "basis": recipe.basis, "seed": task.seed}
+    if recipe.by is not None:
+        notes["heads"] = f"the best {recipe.top} by {recipe.by}"
+    return ResiDual(sets, recipe.mean, notes)  # type: ignore[arg-type]
 
 
 def residual(task: FoldTask, random: bool = False, tied: bool = False) -> FoldResult:
     """ResiDual: one gain per principal axis."""
-    found = _learn(task, starting(task, random, tied), task.recipe.training)
-    return FoldResult(task.scores(_adapted(task, found.residual)), found.residual.trained, found.residual, found.history)
-
-
-def residual_random(task: FoldTask) -> FoldResult:
-    """The control: the same number of gains on random axes."""
-    return residual(task, random=True)
-
-
-def head_scalar(task: FoldTask) -> FoldResult:
-    """One gain per unit, for all of its axes alike."""
-    return residual(task, tied=True)
-
-
-@torch.no_grad()
-def pooled_units(task: FoldTask, rows: np.ndarray, size: int = 64) -> Float[Tensor, "row head d"]:
-    """Pooled outputs of the adapted heads, in the order of the places."""
-    encoder = task.streams.encoder
-    places = [p for p in choose_places(encoder.units, task.recipe.units) if p.form == "heads"]
-    order = {p.blocks[0]: list(p.heads) for p in places}
-    parts: list[Tensor] = []
-    for _, x in task.streams.batches(rows, size):
-        seen: list[Tensor] = []
-
-        def see(site: BlockSite, z: Tensor, clips: int = len(x), seen: list[Tensor] = seen) -> None:
-            pooled = z.reshape(clips, -1, z.shape[-1]).mean(1).unflatten(-1, (site.heads, -1))
-            seen.append(pooled[:, order[site.stage, site.block]])
-
-        with record(encoder, heads=see, sites=tuple(s for s in encoder.sites if (s.stage, s.block) in order)):
-            encoder.resume(x, task.streams.block)
-        parts.append(torch.cat(seen, 1).cpu())
-    return torch.cat(parts)
+    found = train_gains(starting(task, random, tied), task.streams, task.lesson(), replace(task.recipe.training, seed=task.seed))
+    return scored(task, gains_at_work(found.residual), found.residual.trained, residual=found.residual, history=found.history)
 
 
 def top_heads(task: FoldTask) -> FoldResult:
-    """Keep the heads with the best Fisher ratio on the training part; the others are replaced by their mean. Nothing is trained."""
-    start = starting(task, tied=True)
-    fisher = fisher_ratio(pooled_units(task, task.parts.train), task.targets[task.parts.train], task.classes).nan_to_num(0.0)
-    kept = torch.zeros(len(fisher)).scatter(0, fisher.topk(min(task.recipe.top, len(fisher))).indices, 1.0)
-    heads = [s for s in start.sets if s.place.form == "heads"]
-    gains = kept.split([len(s.gain) for s in heads])
-    chosen = replace(start, sets=tuple(heads), mean="keep").with_gains([g[:, None].to(s.gain) for g, s in zip(gains, heads, strict=True)])
-    return FoldResult(task.scores(_adapted(task, chosen)), 0, chosen)
+    """Keep the heads that rank best on the training part (Fisher, or ``by``); the others become their mean. Nothing is trained."""
+    places = head_places(task)
+    scores = head_scores(task, task.recipe.by or "fisher", places)
+    kept = torch.zeros(len(scores)).scatter(0, scores.topk(min(task.recipe.top, len(scores))).indices, 1.0)
+    bases = place_bases(task.streams, task.parts.basis, places, "token")
+    sets = [gain_set(p, b, tied=True) for p, b in zip(places, bases, strict=True)]
+    gains = [g[:, None].to(s.gain) for g, s in zip(kept.split([len(s.gain) for s in sets]), sets, strict=True)]
+    chosen = ResiDual(tuple(sets), "keep").with_gains(gains)
+    return scored(task, gains_at_work(chosen), 0, residual=chosen)
+
+
+def preset(task: FoldTask, name: str) -> FoldResult:
+    """One of the seeds' strategies without training, on the heads of the blocks that it names."""
+    chosen = PRESETS[name]
+    places = chosen.places(task.encoder.units)
+    bases = place_bases(task.setting.whole, task.parts.basis, places, task.recipe.level)  # type: ignore[arg-type]
+    sets = tuple(GainSet(p, b.axes, b.mean, b.variance, chosen.gains(b.variance)) for p, b in zip(places, bases, strict=True))
+    found = ResiDual(sets, task.recipe.mean, {"preset": f"{name}: {chosen.what}"})  # type: ignore[arg-type]
+    return scored(task, gains_at_work(found, whole=True), 0, residual=found)
+
+
+def fisher_preset(task: FoldTask) -> FoldResult:
+    """Closed form: every axis of the chosen heads as loud as its share of class information; one pass, nothing is trained."""
+    places, train_rows = head_places(task), task.parts.train
+    start = starting(replace(task, recipe=replace(task.recipe, by=None, kept=None, start=None)))
+    start = replace(start, sets=tuple(s for s in start.sets if s.place.form == "heads"))
+    pooled = pooled_heads(task, places, train_rows).split([len(p.heads) for p in places], 1)
+    gains = []
+    for found, z in zip(start.sets, pooled, strict=True):
+        ratio = component_fisher(z, found.axes.cpu(), task.targets[train_rows], task.classes)
+        gains.append(fisher_gains(ratio.to(found.variance), found.variance, task.classes, len(train_rows)))
+    chosen = start.with_gains(gains)
+    return scored(task, gains_at_work(chosen), 0, residual=chosen)
+
+
+def learned(task: FoldTask, learner: Learner, rate: float, embed: Callable[[Setting], Tensor]) -> FoldResult:
+    """Train what is not gains, in the same way and on the same parts."""
+    how = replace(task.recipe.training, seed=task.seed, rate=rate, l1=0.0)
+    history, _ = train(learner, task.lesson(), how)
+    return scored(task, embed, sum(p.numel() for p in learner.parameters), history=history)
 
 
 def aligner(task: FoldTask) -> FoldResult:
-    """A square matrix on the embedding, from the identity, trained and stopped like the gains."""
-    how, objective = replace(task.recipe.training, seed=task.seed), task.objective()
-    x = F.normalize(task.embeddings, dim=-1)
-    matrix = torch.eye(x.shape[1], requires_grad=True)
-    optimiser = torch.optim.AdamW([matrix], lr=1e-3, weight_decay=0.0)
-    train, stop, rng = task.parts.train, task.parts.stop, np.random.default_rng(how.seed)
-    targets = task.targets
-    bank = CentroidBank(x[train], targets[train], task.classes) if objective.centroids else None
-    best, kept, waited = (-1.0, 0.0), matrix.detach().clone(), 0
-    for _ in range(how.epochs):
-        order = rng.permutation(len(train))
-        for begin in range(0, len(order), how.batch_size):
-            places = order[begin : begin + how.batch_size]
-            moved, where = x[train[places]] @ matrix.T, torch.from_numpy(places)
-            loss = objective.loss(moved, where, targets[train[places]], bank)
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            if bank is not None:
-                bank.store(moved, where)
-        with torch.no_grad():
-            scores = objective.scores(x[stop] @ matrix.T, bank)
-            now = (float(scores.argmax(1).eq(targets[stop]).float().mean()), -float(F.cross_entropy(scores, targets[stop])))
-        if now > best:
-            best, kept, waited = now, matrix.detach().clone(), 0
-        else:
-            waited += 1
-        if waited >= how.patience:
-            break
-    return FoldResult(task.scores(x @ kept.T), kept.numel())
+    """A square matrix on the embedding, from the identity."""
+    learner = MatrixLearner(F.normalize(task.setting.embeddings, dim=-1).to(task.encoder.device))
+    return learned(task, learner, 1e-3, lambda setting: F.normalize(setting.embeddings, dim=-1) @ learner.matrix.detach().cpu().T)
+
+
+def lora(task: FoldTask) -> FoldResult:
+    """Low-rank changes of queries and values in the blocks that hold the chosen units."""
+    blocks = {b for p in choose_places(task.encoder.units, task.recipe.units) for b in p.blocks}
+    learner = lora_learner(task.streams, blocks, task.recipe.lora_rank, task.seed)
+    return learned(task, learner, task.recipe.lora_rate, lambda s: s.streams.embed(s.rows, encoder=learner.encoder).cpu())
+
+
+def finetune(task: FoldTask) -> FoldResult:
+    """Every weight of the audio side."""
+    learner = finetune_learner(task.setting.whole)
+    return learned(task, learner, task.recipe.finetune_rate, lambda s: s.whole.embed(s.rows, encoder=learner.encoder).cpu())
 
 
 METHODS: dict[str, Callable[[FoldTask], FoldResult]] = {
     "plain": plain,
     "probe": probe,
     "residual": residual,
-    "residual-random": residual_random,
-    "head-scalar": head_scalar,
+    "residual-random": partial(residual, random=True),
+    "head-scalar": partial(residual, tied=True),
     "top-heads": top_heads,
+    "fisher-gains": fisher_preset,
+    **{name: partial(preset, name=name) for name in PRESETS},
     "aligner": aligner,
+    "lora": lora,
+    "finetune": finetune,
 }

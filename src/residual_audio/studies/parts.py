@@ -16,7 +16,10 @@ PIECES = 5
 
 @dataclass(frozen=True)
 class Parts:
-    """Row numbers. ``basis``, ``train`` and ``stop`` are disjoint and make up the training folds; ``test`` is the held-out fold."""
+    """Row numbers. ``basis``, ``train`` and ``stop`` are disjoint and make up the training folds; ``test`` is the held-out fold.
+
+    Of a few shots, ``basis`` is ``train`` and ``stop`` together.
+    """
 
     basis: np.ndarray
     train: np.ndarray
@@ -25,26 +28,38 @@ class Parts:
 
     @property
     def seen(self) -> np.ndarray:
-        """All but the test clips."""
-        return np.sort(np.concatenate([self.basis, self.train, self.stop]))
+        """Every clip outside the test that may be used."""
+        return np.unique(np.concatenate([self.basis, self.train, self.stop]))
 
 
 def inner_parts(dataset: AudioDataset, rows: np.ndarray, test: np.ndarray, seed: int, shots: int | None = None) -> Parts:
-    """Split the training clips ``rows``; clips of one speaker or recording stay together. ``shots``: at most so many clips a class."""
+    """Split the training clips ``rows``; clips of one speaker or recording stay together. With ``shots``, see :func:`few_parts`."""
+    if shots is not None:
+        return few_parts(dataset, rows, test, seed, shots)
     groups = dataset.groups
     labels = [dataset.clips[i].label for i in rows]
     piece = np.array(grouped_folds(labels, [groups[i] for i in rows], PIECES, seed))
     basis, stop, train = rows[piece == 1], rows[piece == 2], rows[piece > 2]
-    if shots is not None:
-        rng, targets = np.random.default_rng(seed), dataset.targets
-        chosen = [rng.permutation(train[targets[train] == c])[:shots] for c in range(len(dataset.labels))]
-        train = np.sort(np.concatenate(chosen))
     if not (len(basis) and len(train) and len(stop)):
         raise EvaluationError(
             f"{dataset.name}: {len(rows)} training clips are too few for separate parts (basis, training, stopping); "
             "about five a class outside the test are needed"
         )
     return Parts(basis, train, stop, test)
+
+
+def few_parts(dataset: AudioDataset, rows: np.ndarray, test: np.ndarray, seed: int, shots: int) -> Parts:
+    """``shots`` clips a class in all, for every method: a quarter of them (at least one of two) say when to stop, the others are learned
+    from. The basis needs no labels and is taken of the same clips. A single shot leaves none to stop on: the last epoch counts."""
+    rng, targets = np.random.default_rng(seed), dataset.targets
+    train, stop = [], []
+    for c in range(len(dataset.labels)):
+        mine = rng.permutation(rows[targets[rows] == c])[:shots]
+        waiting = max(1, len(mine) // 4) if len(mine) > 1 else 0
+        stop.append(mine[:waiting])
+        train.append(mine[waiting:])
+    learned, judged = np.sort(np.concatenate(train)), np.sort(np.concatenate(stop))
+    return Parts(np.sort(np.concatenate([learned, judged])), learned, judged, test)
 
 
 def fold_parts(dataset: AudioDataset, seed: int = 0, shots: int | None = None) -> Iterator[tuple[int, Parts]]:

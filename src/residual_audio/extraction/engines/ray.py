@@ -19,12 +19,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, no_type_check
 
-import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ...audio import Preprocessing, Waveform
+from ...audio import Preprocessing
+from ...images import ImagePreprocessing
 from ...data import Clip
 from ...data.synthetic import PREFIX
 from ...models import Encoder, EncoderError, load_encoder
@@ -48,7 +48,7 @@ class Plan:
 
     model: str
     revision: str
-    policy: Preprocessing
+    policy: Preprocessing | ImagePreprocessing
     dtype: torch.dtype
     fast: bool
     probe: Tensor
@@ -74,8 +74,8 @@ def model_address(name: str) -> str:
 
 def probe(encoder: Encoder) -> Tensor:
     """The embedding of a fixed noise: two encoders that do the same agree on it, whatever was done to them since they were opened."""
-    noise = np.random.default_rng(0).standard_normal(encoder.policy.sample_rate).astype(np.float32)
-    return encoder.embed_prepared([encoder.prepare(Waveform(0.1 * noise, encoder.policy.sample_rate))])[0].to("cpu", torch.float32)
+    noise: Any = encoder.policy.noise()
+    return encoder.embed_prepared([encoder.prepare(noise)])[0].to("cpu", torch.float32)
 
 
 def sound_file(jobs: Jobs) -> str | None:
@@ -120,7 +120,7 @@ def check_place(plan: Plan) -> None:
 
 def open_encoder(plan: Plan) -> Encoder:
     """The driver's encoder, opened here, and checked to be the same."""
-    encoder = load_encoder(plan.model, plan.device, seconds=plan.policy.seconds, fast=plan.fast)
+    encoder = load_encoder(plan.model, plan.device, seconds=getattr(plan.policy, "seconds", None), fast=plan.fast)
     encoder.policy = plan.policy
     encoder.module.to(plan.dtype)
     if encoder.revision != plan.revision:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from . import (
+    accuracy_vs_parameters,
     block_ablation,
     class_activation_heatmap,
     entropy_vs_dimension,
+    few_shot_curve,
     fisher_discriminability,
     fisher_vs_ablation,
     head_clustering,
@@ -18,12 +20,14 @@ from . import (
     panel_h,
     panels,
     spectral_fingerprinting,
+    stage_subsets,
 )
 from .drawing import Context, Drawing, MissingTable, Tables
 from .style import save
 
-__all__ = ["FIGURES", "Context", "Drawing", "MissingTable", "draw"]
+__all__ = ["COMPARISONS", "FIGURES", "Context", "Drawing", "MissingTable", "draw"]
 
+# The figures of an analysis, under the names that the papers gave them.
 FIGURES: dict[str, Drawing] = {
     drawing.name: drawing
     for drawing in (
@@ -41,6 +45,10 @@ FIGURES: dict[str, Drawing] = {
         block_ablation.FIGURE,
     )
 }
+# The figures of comparisons: the methods, their growth with the clips, the subsets that were searched.
+COMPARISONS: dict[str, Drawing] = {
+    drawing.name: drawing for drawing in (accuracy_vs_parameters.FIGURE, few_shot_curve.FIGURE, stage_subsets.FIGURE)
+}
 
 
 def draw(tables: Tables, folder: Path, prefix: str = "", caption: Context | Mapping | None = None) -> list[Path]:
@@ -52,7 +60,7 @@ def draw(tables: Tables, folder: Path, prefix: str = "", caption: Context | Mapp
     context = Context.of(caption)
     return [
         path
-        for name, drawing in FIGURES.items()
+        for name, drawing in (FIGURES | COMPARISONS).items()
         if not drawing.lack(tables)
         for path in save(drawing(tables, context), folder, f"{prefix}{name}")
     ]

@@ -1,0 +1,57 @@
+"""LoRA (peft) on queries and values of chosen blocks of the audio encoder; the text side is never touched."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+from torch import nn
+
+from ...models import Encoder
+from ...models.copies import copied
+from ...models.fused import unfuse_attention
+from ..learner import WeightLearner
+from ..streams import Streams
+
+TARGETS = ("query", "value", "q_proj", "v_proj")
+
+
+class LoraError(RuntimeError):
+    """LoRA cannot be put here; the message says why."""
+
+
+def lora_targets(encoder: Encoder, blocks: set[tuple[int, int]]) -> list[str]:
+    """The queries and values in the attention of ``blocks``, by name."""
+    found = []
+    for site in encoder.sites:
+        if (site.stage, site.block) in blocks:
+            attention = encoder.module.get_submodule(site.attention)
+            found += [
+                f"{site.attention}.{name}"
+                for name, part in attention.named_modules()
+                if isinstance(part, nn.Linear) and name.rpartition(".")[2] in TARGETS
+            ]
+    if not found:
+        raise LoraError(f"{encoder.name}: no queries and values by the names {', '.join(TARGETS)} in the chosen blocks")
+    return found
+
+
+def lora_learner(streams: Streams, blocks: set[tuple[int, int]], rank: int, seed: int) -> WeightLearner:
+    """On a copy of the encoder. ΔW = BA of rank ``rank``, B from zero, scaled by one: the model starts as it is."""
+    try:
+        from peft import LoraConfig, inject_adapter_in_model
+    except ImportError as error:
+        raise LoraError("LoRA needs peft: pip install 'residual-audio[lora]'") from error
+    import torch
+
+    encoder = copied(streams.encoder)
+    # The fused attention stacks the plain weights of queries, keys and values: it would not see what LoRA adds.
+    unfuse_attention(encoder.module)
+    names = "|".join(re.escape(n) for n in lora_targets(encoder, blocks))
+    config = LoraConfig(r=rank, lora_alpha=rank, target_modules=f"^({names})$", lora_dropout=0.0)
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.manual_seed(seed)
+        encoder.module = inject_adapter_in_model(config, encoder.module)
+    added = [p for name, p in encoder.module.named_parameters() if ".lora_" in name]
+    return WeightLearner(encoder, added, streams)

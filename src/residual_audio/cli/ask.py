@@ -1,0 +1,97 @@
+"""``residual-audio ask``"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ..meaning import Answer
+
+
+def register(app: typer.Typer) -> None:
+    app.command("ask")(ask)
+
+
+def ask(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A finished run of `residual-audio extract` with `direct` in its --granularity.")
+    ],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help='What to ask for, such as "a dog barking".')],
+    units: Annotated[str, typer.Option(help='all, heads, mlps, S3, S2B1, or labels such as "S2B1H7 S3B0M".')] = "all",
+    components: Annotated[int, typer.Option(min=1, help="Principal components looked at in each of the first units.")] = 3,
+    top: Annotated[int, typer.Option(min=1, help="Units and components shown.")] = 8,
+    clip: Annotated[
+        str | None, typer.Option(help="Id of a clip of the run: draw where in it the text is written (opens the model).")
+    ] = None,
+    template: Annotated[str, typer.Option(help="A set of prompts, or your own text with {}, around the text.")] = "plain",
+    out: Annotated[Path | None, typer.Option(help="Folder for tables/ and figures/; without it a map goes into the run's figures.")] = None,
+) -> None:
+    """Which units, and which of their components, move clips towards a text; which clips show it; where in one clip it is written.
+
+    A unit's share is the part of the clip-to-clip variance of the cosine with the text that its direct share accounts for:
+    over all units and the constant, shares sum to one. The map of a clip sums to its cosine with the text.
+
+    ```
+    residual-audio extract tiny synthetic --granularity head,embedding,direct --out runs/synthetic
+    residual-audio ask runs/synthetic "a church bell"
+    residual-audio ask runs/synthetic "a church bell" --clip source/8/20000000 --out answers/bell
+    ```
+    """
+    from ..extraction import Run, StoreError
+    from ..meaning import ask as run_question
+    from .describe import quiet
+    from .screen import console
+
+    opened = Run.open(run)
+    here = out if out is not None else opened.store.local
+    if clip is not None and here is None:
+        raise StoreError(f"{run} is remote; say where the figure goes with --out")
+    quiet()
+    answer = run_question(opened, text, units, components=components, top=top, clip=clip, template=template)
+    show(answer, top)
+    if out is not None:
+        from ..report.tables import write_table
+        from .output import write_record
+
+        for name, table in answer.tables.items():
+            if name != "mel":
+                write_table(table, out / "tables", name)
+        write_record(out / "ask.json", {"ask": answer.info, "run": {k: opened.info[k] for k in ("model", "dataset", "settings")}})
+        console.print(f"tables: {out / 'tables'}", highlight=False, soft_wrap=True)
+    if answer.map is not None and here is not None:
+        from ..report.figures import Context
+        from ..report.figures.style import save
+        from ..report.figures.token_map import FIGURE
+
+        context = Context(model=opened.info["model"]["name"], dataset=opened.info["dataset"]["name"], regime="direct shares")
+        name = re.sub(r"\W+", "-", f"{FIGURE.name}-{clip}-{text}").strip("-")[:100]
+        drawn = save(FIGURE(answer.tables, context), here / "figures", name)
+        console.print(f"map: {drawn[1]}", highlight=False, soft_wrap=True)
+
+
+def show(answer: Answer, top: int) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from .screen import console
+
+    info = answer.info
+    score = f"cosine {info['score_mean']:+.3f} ± {info['score_std']:.3f} over {info['clips']} clips"
+    title = f"{info['model']} on {info['dataset']}, “{answer.text}”: {score}"
+    units = Table("unit", "share of variance", "correlation", "mean", "clips that show it", title=escape(title))
+    for _, r in answer.tables["ask_units"].head(top).iterrows():
+        units.add_row(r.label, f"{100 * r.share:.1f} %", f"{r.correlation:+.2f}", f"{r['mean']:+.4f}", escape(r.clip_labels))
+    console.print(units)
+    parts = Table("component", "share of variance", "correlation", "cosine of axis and text", "clips that show it")
+    for _, r in answer.tables["ask_components"].head(top).iterrows():
+        parts.add_row(
+            f"{r.label} PC{r.component}", f"{100 * r.share:.1f} %", f"{r.correlation:+.2f}", f"{r.along:+.2f}", escape(r.clip_labels)
+        )
+    console.print(parts)
+    if answer.map is not None:
+        clip = answer.tables["ask_map"]["clip"].iloc[0]
+        console.print(f"the map of {escape(clip)} sums to its cosine, {answer.map.score:+.4f}", highlight=False)

@@ -1,0 +1,7 @@
+"""What each unit hears, in words: dictionaries, three ways to choose from them, and scores that say how far to trust the choice."""
+
+from .ask import Answer, ask
+from .describe import METHODS, Description, describe
+from .dictionary import DICTIONARIES, Dictionary, MeaningError, load_dictionary
+
+__all__ = ["DICTIONARIES", "METHODS", "Answer", "Description", "Dictionary", "MeaningError", "ask", "describe", "load_dictionary"]

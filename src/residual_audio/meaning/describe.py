@@ -1,0 +1,205 @@
+"""Words for the units of a run: one table of words, one of lists with their scores, and where the coherent heads are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import Any
+
+import pandas as pd
+import torch.nn.functional as F
+
+from ..extraction import Run
+from ..models import Encoder
+from ..units import Unit, UnitTable
+from .dictionary import Dictionary, MeaningError, load_dictionary
+from .lists import APPROXIMATIONS, METHODS, Chooser, Choosing, WordList
+from .shares import share_groups, unit_embeddings
+from .texts import open_encoder, text_directions
+
+BETWEEN = "; "
+MOST_COHERENT = 0.1  # the share of the heads that `coherent_stages` calls the most coherent
+
+
+@dataclass(frozen=True)
+class Description:
+    """``tables`` by name: words, descriptions, coherent_stages; with selection also text_alignment, selection, selection_summary."""
+
+    tables: dict[str, pd.DataFrame]
+    info: dict[str, Any] = field(default_factory=dict)
+
+
+def choose_units(units: UnitTable, selection: str) -> list[Unit]:
+    """``heads``, ``mlps``, ``all``, ``S3`` or ``S2B1`` (their heads), labels such as ``S2B1H7 S3B0M E``, or several of these."""
+    chosen: set[Unit] = set()
+    for word in re.split(r"[\s,]+", selection.strip()):
+        place = re.fullmatch(r"S(\d+)(?:B(\d+))?", word)
+        if word in ("heads", "mlps"):
+            found = units.where("head" if word == "heads" else "mlp")
+        elif word == "all":
+            found = tuple(units)
+        elif place:
+            found = units.where("head", int(place[1]), None if place[2] is None else int(place[2]))
+        else:
+            try:
+                found = (units[units.index(word)],)
+            except (ValueError, KeyError):
+                found = ()
+        if not found:
+            raise MeaningError(f"{word!r} names no unit of this encoder; write heads, mlps, all, S2, S2B1, or labels such as S2B1H7")
+        chosen |= set(found)
+    return sorted(chosen, key=units.index)
+
+
+def default_dictionary(run: Run) -> tuple[str, ...]:
+    """`tiny` knows the words of its captions only; for others the names of AudioSet and the acoustic attributes."""
+    return ("synthetic",) if run.info["model"]["name"] == "tiny" else ("audioset", "attributes")
+
+
+def describe(
+    run: Run,
+    dictionary: str | Sequence[str] | None = None,
+    units: str = "heads",
+    *,
+    methods: Sequence[str] = METHODS,
+    words: int = 5,
+    components: int = 5,
+    permutations: int = 50,
+    resamples: int = 20,
+    span: float = 0.99,
+    template: str = "plain",
+    centre: bool = False,
+    select: bool = True,
+    class_template: str = "sound-of",
+    seed: int = 0,
+    encoder: Encoder | None = None,
+    advance: Callable[[int], object] | None = None,
+) -> Description:
+    """Words for every chosen unit by every method, from its direct shares of the unit-length joint embedding.
+
+    ``words`` are chosen for a unit as a whole (textspan, somp) and for each of its first ``components`` principal components (correlation).
+    ``centre`` takes the mean text away first, for models whose texts all lie in one narrow cone. ``select`` adds the alignment of units
+    with the class texts and the accuracy with the best k heads. Text embeddings come from the cache or from ``encoder``.
+    """
+    unknown = [m for m in methods if m not in METHODS]
+    if unknown or not methods:
+        raise MeaningError(f"unknown method {', '.join(unknown)!r}; one or more of {', '.join(METHODS)}")
+    how = Choosing(tuple(methods), words, components, permutations, resamples, span, seed)
+    opened = cache(lambda: open_encoder(run.info) if encoder is None else encoder)
+    chosen, book = choose_units(run.units, units), load_dictionary(default_dictionary(run) if dictionary is None else dictionary)
+    if not 2 <= words <= len(book):
+        raise MeaningError(f"{words} words a list: at least 2 are needed, and at most the {len(book)} of the dictionary")
+    texts = text_directions(run.info, book.words, template, opened)
+    if centre:
+        texts = F.normalize(texts - texts.mean(0), dim=-1)
+    clips = run.clips
+    if len(clips) < 3:
+        raise MeaningError(f"the run has {len(clips)} readable clips; words need at least 3 to vary over")
+    chooser = Chooser(texts, unit_embeddings(run), how)
+    word_rows: list[dict] = []
+    list_rows: list[dict] = []
+    for group, shares in share_groups(run, chosen):
+        for i, unit in enumerate(group):
+            for one in chooser.lists(shares[:, i], run.units.index(unit)):
+                word_rows += word_records(unit, one, book, clips)
+                list_rows.append(list_record(unit, one, book, clips, how))
+            if advance is not None:
+                advance(1)
+    if not list_rows:
+        raise MeaningError("none of the chosen units varies over these clips, so there is nothing to name")
+    tables = {"words": pd.DataFrame(word_rows), "descriptions": pd.DataFrame(list_rows)}
+    tables["coherent_stages"] = coherent_stages(tables["descriptions"])
+    if select:
+        from .selection import selection_tables
+
+        tables |= selection_tables(run, class_template, opened, seed)
+    without = "left out: it needs two classes or more, with two clips or more each" if select else "not asked for"
+    info = {
+        **asdict(how),
+        "units": units,
+        "dictionary": {"names": sorted(set(book.sources)), "words": len(book), "hash": book.hash},
+        "template": template,
+        "centre": centre,
+        "selection": class_template if "selection" in tables else without,
+        "clips": len(clips),
+        "model": run.info["model"]["name"],
+        "dataset": run.info["dataset"]["name"],
+    }
+    return Description(tables, info)
+
+
+def place_of(unit: Unit) -> dict[str, Any]:
+    return {"label": unit.label, "kind": unit.kind, "stage": unit.stage, "block": unit.block, "head": unit.head}
+
+
+def word_records(unit: Unit, one: WordList, book: Dictionary, clips: pd.DataFrame) -> list[dict]:
+    """One row a word."""
+    ids, labels = clips["id"].tolist(), clips["label"].tolist()
+    return [
+        {
+            **place_of(unit),
+            "method": one.method,
+            "component": one.component,
+            "rank": rank + 1,
+            "word": book.words[word],
+            "dictionary": book.sources[word],
+            "explained": float(one.choice.explained[rank]),
+            "stability": float(one.stability[rank]),
+            "clips": BETWEEN.join(ids[c] for c in one.clips[rank]),
+            "clip_labels": BETWEEN.join(labels[c] for c in one.clips[rank]),
+        }
+        for rank, word in enumerate(one.choice.words.tolist())
+    ]
+
+
+def list_record(unit: Unit, one: WordList, book: Dictionary, clips: pd.DataFrame, how: Choosing) -> dict:
+    """One row a list, with its scores and what they rest on."""
+    return {
+        **place_of(unit),
+        "method": one.method,
+        "component": one.component,
+        "words": BETWEEN.join(book.words[w] for w in one.choice.words.tolist()),
+        "explained": float(one.choice.explained[-1]) if len(one.choice.explained) else 0.0,
+        "variance": one.variance,
+        "coherence": one.coherence,
+        "z_dictionary": one.z_dictionary,
+        "z_null": one.null.z,
+        "p_null": one.null.p,
+        "stability": float(one.stability.mean()) if len(one.stability) else float("nan"),
+        "approximation": APPROXIMATIONS[one.method],
+        "null": "clips permuted" if one.method == "correlation" else "coordinates permuted",
+        "permutations": how.permutations,
+        "resamples": how.resamples,
+        "n": len(clips),
+    }
+
+
+def coherent_stages(descriptions: pd.DataFrame) -> pd.DataFrame:
+    """Where the most coherent tenth of the heads is, by method (of the correlation route: by first components).
+
+    ``share``: of those heads, in this stage; ``expected``: the stage's part of all heads; ``significant``: heads with p ≤ 0.05.
+    """
+    heads = descriptions[(descriptions.kind == "head") & (descriptions.component <= 1)].dropna(subset=["z_null"])
+    rows = []
+    for method, mine in heads.groupby("method", sort=False):
+        count = max(1, round(MOST_COHERENT * len(mine)))
+        best = mine.nlargest(count, "z_null")
+        for stage, here in mine.groupby("stage"):
+            inside, expected = int((best.stage == stage).sum()), len(here) / len(mine)
+            rows.append(
+                {
+                    "method": method,
+                    "stage": stage,
+                    "heads": len(here),
+                    "most_coherent": inside,
+                    "share": inside / count,
+                    "expected": expected,
+                    "ratio": inside / count / expected,
+                    "mean_z_null": float(here.z_null.mean()),
+                    "significant": int((here.p_null <= 0.05).sum()),
+                }
+            )
+    columns = ["method", "stage", "heads", "most_coherent", "share", "expected", "ratio", "mean_z_null", "significant"]
+    return pd.DataFrame(rows, columns=columns)

@@ -1,0 +1,46 @@
+r"""The subspace in which a unit's shares vary: everything that chooses words for the unit happens there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Span:
+    """Orthonormal ``axes`` by falling variance, and every clip's ``scores`` on them, about the mean. ``total``: the sum of all squares."""
+
+    axes: Float[Tensor, "axis d"]
+    scores: Float[Tensor, "clip axis"]
+    total: float
+
+    @property
+    def ratio(self) -> Float[Tensor, " axis"]:
+        """Each axis's share of the variance."""
+        return self.scores.square().sum(0) / self.total
+
+    def drawn(self, clips: Int[Tensor, " draw"]) -> Span:
+        """The same axes with the clips that a resample drew, about their own mean."""
+        scores = self.scores[clips] - self.scores[clips].mean(0)
+        return Span(self.axes, scores, float(scores.square().sum()))
+
+
+def principal_span(shares: Float[Tensor, "clip d"], share: float = 0.99) -> Span:
+    """The leading principal axes with at least ``share`` of the variance; no axis at all for a unit that does not vary."""
+    centred = shares.double() - shares.double().mean(0)
+    total = float(centred.square().sum())
+    if total <= 1e-12 * float(shares.double().square().sum()):
+        return Span(centred.new_zeros(0, shares.shape[1]), centred.new_zeros(len(shares), 0), 0.0)
+    _, singular, axes = torch.linalg.svd(centred, full_matrices=False)
+    reached = singular.square().cumsum(0) / singular.square().sum()
+    count = min(int((reached < share).sum()) + 1, len(singular))
+    return Span(axes[:count], centred @ axes[:count].T, total)
+
+
+def square_root(scores: Float[Tensor, "clip axis"]) -> Float[Tensor, "axis axis"]:
+    """Rows with the same second moments as the scores: as many as there are axes, not as there are clips."""
+    values, vectors = torch.linalg.eigh(scores.T @ scores)
+    return values.clamp_min(0).sqrt()[:, None] * vectors.T

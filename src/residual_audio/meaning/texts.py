@@ -1,0 +1,67 @@
+"""Texts as directions of the joint space, kept by model revision, so that a model is opened once a dictionary."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ..data.prompts import templates
+from ..evaluation import prompt_directions
+from ..models import Encoder, load_encoder
+from .dictionary import MeaningError
+
+
+def cache_folder() -> Path:
+    """``$RESIDUAL_AUDIO_CACHE/texts``, or in the user's cache."""
+    return Path(os.environ.get("RESIDUAL_AUDIO_CACHE") or "~/.cache/residual-audio").expanduser() / "texts"
+
+
+def open_encoder(info: dict[str, Any], device: str = "cpu") -> Encoder:
+    """The encoder of a run, by the run's own record: same weights, same preprocessing, or an error."""
+    name, policy = info["model"]["name"], info["preprocessing"]
+    encoder = load_encoder(name, device, crop=policy.get("crop"), pad=policy.get("pad"))
+    if encoder.policy.hash != policy["hash"] and not encoder.has_text:
+        raise no_words(encoder)
+    for what, mine, theirs in (
+        ("weights", encoder.revision, info["model"]["revision"]),
+        ("preprocessing", encoder.policy.hash, policy["hash"]),
+    ):
+        if mine != theirs:
+            raise MeaningError(f"the run was made with other {what} of {name} ({theirs}; here {mine}); extract it again")
+    return encoder
+
+
+def no_words(encoder: Encoder) -> MeaningError:
+    return MeaningError(f"{encoder.name} has no text side, so there are no words for its units; use a CLAP model, or `analyze` for numbers")
+
+
+def text_directions(
+    info: dict[str, Any], texts: Sequence[str], template: str = "plain", opened: Callable[[], Encoder] | None = None
+) -> Float[Tensor, "text d"]:
+    """Unit-length embeddings of ``texts``, from the cache or by the run's encoder (``opened()``; else it is loaded).
+
+    The key is the model's revision, the template and the texts: other weights never meet an old file.
+    """
+    filled = templates(template)
+    key = hashlib.sha256(json.dumps([info["model"]["revision"], filled, list(texts)]).encode()).hexdigest()[:24]
+    path = cache_folder() / f"{key}.safetensors"
+    if path.exists():
+        return load_file(path)["directions"]
+    encoder = opened() if opened is not None else open_encoder(info)
+    if not encoder.has_text:
+        raise no_words(encoder)
+    directions = prompt_directions(encoder, texts, filled).cpu().to(torch.float32).clone()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    save_file({"directions": directions}, draft)
+    os.replace(draft, path)
+    return directions

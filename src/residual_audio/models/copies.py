@@ -1,0 +1,64 @@
+"""Copies of an encoder: with weights of its own, or one a core around the same weights."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from .encoder import Encoder
+from .fused import fuse_copy
+
+
+def copied(encoder: Encoder, shared: dict[int, Any] | None = None) -> Encoder:
+    """An encoder of the same outputs whose weights can be changed; ``shared`` (by id) are not copied."""
+    other = copy.copy(encoder)
+    other.module = copy.deepcopy(encoder.module, memo=shared)
+    fuse_copy(encoder.module, other.module)
+    return other
+
+
+def twin(encoder: Encoder) -> Encoder:
+    """A second set of modules around the same weights, so that two threads can each reach into their own."""
+    return copied(encoder, {id(t): t for t in (*encoder.module.parameters(), *encoder.module.buffers())})
+
+
+class Cores:
+    """Shares clips out over the cores of a CPU, each through its own modules around the same weights.
+
+    Cores that share every product wait for each other: a part of the clips each is a good deal faster. On other devices, or with a single
+    thread, the encoder itself does everything. Hooks reach a part's own modules: attach to the encoder that the work is given.
+    """
+
+    def __init__(self, encoder: Encoder, count: int | None = None) -> None:
+        self.encoder = encoder
+        self.count = (torch.get_num_threads() if count is None else count) if encoder.device.type == "cpu" else 1
+
+    @cached_property
+    def encoders(self) -> list[Encoder]:
+        return [twin(self.encoder) for _ in range(self.count)] if self.count > 1 else [self.encoder]
+
+    @contextmanager
+    def _pool(self, workers: int) -> Iterator[ThreadPoolExecutor]:
+        before = torch.get_num_threads()
+        try:
+            with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+                yield pool
+        finally:
+            # The matrix library keeps one setting for all threads.
+            torch.set_num_threads(before)
+
+    def map(self, work: Callable[..., Any], *columns: Sequence[Any]) -> list[Any]:
+        """``work(encoder, *items)`` for every row of ``columns``, at most one a core at a time; results in order."""
+        rows = list(zip(*columns, strict=True))
+        if len(rows) > self.count:
+            raise ValueError(f"{len(rows)} parts for {self.count} cores")
+        if len(rows) < 2:
+            return [work(self.encoders[0], *row) for row in rows]
+        with self._pool(len(rows)) as pool:
+            return list(pool.map(lambda job: work(job[0], *job[1]), zip(self.encoders, rows, strict=False)))

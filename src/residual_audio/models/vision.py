@@ -1,0 +1,73 @@
+"""What vision towers share: images in the place of sounds, one resolution, a class token that is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..images import ImageError, ImagePreprocessing, ImageSource, read_policy
+from .clap import COMPANIONS
+from .encoder import EncoderError, StageSite, copy_companions
+from .isotropic import IsotropicEncoder
+
+BILINEAR, BICUBIC = 2, 3
+GREY_LEVEL = 1 / 255
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# Newer checkpoints keep the image part inside the processor's file.
+POLICY_FILES = ("preprocessor_config.json", "processor_config.json")
+
+
+def image_policy(source: str, default: ImagePreprocessing) -> ImagePreprocessing:
+    """The checkpoint's own preprocessing; what its file leaves out is as in ``default``."""
+    from transformers.utils.hub import cached_file
+
+    for name in POLICY_FILES:
+        found = cached_file(source, name, _raise_exceptions_for_missing_entries=False, _raise_exceptions_for_connection_errors=False)
+        if found is not None:
+            config: dict[str, Any] = json.loads(Path(found).read_text())
+            try:
+                return read_policy(config.get("image_processor", config), default)
+            except ImageError as error:
+                raise EncoderError(f"{source}: {error}") from error
+    raise EncoderError(f"{source}: has no {' or '.join(POLICY_FILES)}; copy it from where the checkpoint came from")
+
+
+class VisionEncoder(IsotropicEncoder):
+    """An encoder whose clips are images. ``module`` is transformers' own; token 0 is the class token, patches follow row by row."""
+
+    source: str
+    policy: ImagePreprocessing
+
+    def token_stage(self, patch: int, expected: tuple[int, int] | None = None) -> tuple[StageSite, ...]:
+        """The class token and the patches as one stage; ``expected`` is the only size that the model takes, if it takes but one."""
+        height, width = self.policy.shape
+        if expected is not None and (height, width) != expected:
+            raise EncoderError(
+                f"{self.name}: its preprocessing makes images of {height} × {width}, but the model takes {expected[0]} × {expected[1]}; "
+                "correct the sizes in preprocessor_config.json"
+            )
+        return (StageSite((1, 1 + (height // patch) * (width // patch))),)
+
+    def prepare(self, source: ImageSource) -> Any:
+        """An image as this model's input."""
+        return self.policy.prepare(source)
+
+    def embed_audio(self, *args: Any, **named: Any) -> Tensor:
+        raise EncoderError(f"{self.name} takes images; use embed_images")
+
+    def embed_images(self, images: Sequence[ImageSource], batch_size: int = 16) -> Float[Tensor, "clip d"]:
+        """Unit-length embeddings of paths, Pillow images or arrays; an unreadable one raises."""
+        parts = [self.embed_prepared([self.prepare(i) for i in images[n : n + batch_size]]) for n in range(0, len(images), batch_size)]
+        return torch.cat(parts) if parts else torch.zeros(0, self.dim)
+
+    def save(self, folder: Path) -> Path:
+        """Loads with the plain ``from_pretrained`` of the class it came from."""
+        self.module.save_pretrained(folder)
+        copy_companions(self.source, folder, (*COMPANIONS, "processor_config.json"))
+        return folder

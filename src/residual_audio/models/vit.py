@@ -1,0 +1,84 @@
+"""Vision transformers without a text side, through transformers: ViT and DINOv2. The embedding is the class token after the last norm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from transformers import Dinov2Model, ViTModel
+
+from ..images import ImagePreprocessing
+from .clap import local_revision
+from .encoder import ReadoutSite
+from .isotropic import NEUTRAL_LOGIT_SCALE, isotropic_site, one_stage
+from .vision import BICUBIC, BILINEAR, GREY_LEVEL, IMAGENET_MEAN, IMAGENET_STD, VisionEncoder, image_policy
+
+HALF = (0.5, 0.5, 0.5)
+VIT_DEFAULT = ImagePreprocessing(None, (224, 224), None, BILINEAR, GREY_LEVEL, HALF, HALF)
+DINO_DEFAULT = ImagePreprocessing(256, None, (224, 224), BICUBIC, GREY_LEVEL, IMAGENET_MEAN, IMAGENET_STD)
+
+
+class ViTEncoder(VisionEncoder):
+    """``module`` is transformers' ViTModel. A pooler that the checkpoint has is kept for writing, but not read."""
+
+    def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
+        self.source, self.name = str(source), name or str(source)
+        module, found = ViTModel.from_pretrained(self.source, dtype=torch.float32, output_loading_info=True)
+        if any(key.startswith("pooler.") for key in found["missing_keys"]):
+            module.pooler = None  # the checkpoint has none; a random one must not be written as if it had
+        self.module = module.eval().to(device)
+        config = module.config
+        self.policy = image_policy(self.source, VIT_DEFAULT)
+        self.revision = getattr(config, "_commit_hash", None) or local_revision(Path(self.source))
+        heads, blocks = config.num_attention_heads, config.num_hidden_layers
+        self.units = one_stage(blocks, heads, config.hidden_size)
+        self.sites = tuple(isotropic_site(b, heads, "attention", "o_proj", "mlp", "layernorm_before") for b in range(blocks))
+        side = config.image_size
+        self.stages = self.token_stage(config.patch_size, (side, side) if isinstance(side, int) else tuple(side))
+        self.readout = ReadoutSite("layernorm", tokens=(0,))
+        self.dim, self.logit_scale = config.hidden_size, NEUTRAL_LOGIT_SCALE
+
+    def encode(self, features: Float[Tensor, "clip channel height width"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
+        return self.module(pixel_values=features).last_hidden_state[:, 0]
+
+
+class Dinov2Encoder(VisionEncoder):
+    r"""``module`` is transformers' Dinov2Model with its LayerScale multiplied into the linear layers before it.
+
+    A block writes $\lambda \odot (Wz + b)$. With $W \leftarrow \mathrm{diag}(\lambda) W$, $b \leftarrow \lambda \odot b$ and
+    $\lambda \leftarrow 1$ the output of the projection *is* the write, so shares, ablation and folding need no notion of LayerScale.
+    Outputs agree with the checkpoint's to rounding, and the keys and shapes stay its own.
+    """
+
+    def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
+        self.source, self.name = str(source), name or str(source)
+        module = Dinov2Model.from_pretrained(self.source, dtype=torch.float32)
+        absorb_layer_scale(module)
+        self.module = module.eval().to(device)
+        config = module.config
+        self.policy = image_policy(self.source, DINO_DEFAULT)
+        self.revision = getattr(config, "_commit_hash", None) or local_revision(Path(self.source))
+        heads, blocks = config.num_attention_heads, config.num_hidden_layers
+        self.units = one_stage(blocks, heads, config.hidden_size)
+        self.sites = tuple(isotropic_site(b, heads, "attention", "o_proj", "mlp", "norm1", "encoder.layer") for b in range(blocks))
+        # Positions are interpolated to whatever size comes, as the checkpoints are used (trained on 518, run on 224).
+        self.stages = self.token_stage(config.patch_size)
+        self.readout = ReadoutSite("layernorm", tokens=(0,))
+        self.dim, self.logit_scale = config.hidden_size, NEUTRAL_LOGIT_SCALE
+
+    def encode(self, features: Float[Tensor, "clip channel height width"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
+        return self.module(pixel_values=features).last_hidden_state[:, 0]
+
+
+@torch.no_grad()
+def absorb_layer_scale(module: Dinov2Model) -> None:
+    """Leave every λ at one; the products are taken in float64 and rounded once."""
+    for block in module.encoder.layer:
+        mlp = block.mlp.fc2 if hasattr(block.mlp, "fc2") else block.mlp.down_proj
+        for layer, scale in ((block.attention.o_proj, block.layer_scale1), (mlp, block.layer_scale2)):
+            by = scale.lambda1.double()
+            layer.weight.copy_(by[:, None] * layer.weight.double())
+            layer.bias.copy_(by * layer.bias.double())
+            scale.lambda1.fill_(1.0)

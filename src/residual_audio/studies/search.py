@@ -1,0 +1,241 @@
+"""Try many recipes, choose by clips that no test fold scores, report what the choice is worth; resumable trial by trial."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from safetensors import safe_open
+
+from ..data import AudioDataset
+from ..evaluation.metrics import outcome
+from ..evaluation.readout import EvaluationError
+from ..evaluation.significance import Interval, mean_interval
+from ..extraction.extract import identity, open_or_create
+from ..extraction.shard import Settings
+from ..extraction.store import Store
+from ..models import Encoder
+from ..units import UnitTable
+from .compare import Comparison, compare
+from .space import Range, Trial, grid_trials, parse_space, stage_trials, with_choices
+from .task import Recipe
+
+SPACES = ("stages", "grid", "optuna")
+Cell = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A finished trial. By (fold, repeat): the best accuracy on the stopping part, and which test clips were right."""
+
+    trial: Trial
+    comparison: Comparison
+    stopping: dict[Cell, float]
+    correct: dict[Cell, tuple[np.ndarray, np.ndarray]]
+
+    @property
+    def score(self) -> float:
+        """What trials are ranked by. The test folds have no part in it."""
+        return float(np.mean(list(self.stopping.values())))
+
+    @property
+    def trained(self) -> int:
+        return int(self.comparison.summary.trained.iloc[-1])
+
+    def row(self) -> dict[str, Any]:
+        plain, mine = self.comparison.summary.iloc[0], self.comparison.summary.iloc[-1]
+        measured = {c: float(mine[c]) for c in ("accuracy", "std", "low", "high")}
+        return {
+            "trial": self.trial.name,
+            **self.trial.chosen,
+            "trained": self.trained,
+            "stop_accuracy": self.score,
+            **measured,
+            "plain": float(plain.accuracy),
+        }
+
+
+@dataclass(frozen=True)
+class Search:
+    """``table``: one row a trial, best stopping accuracy first. ``nested``: accuracy when every fold takes its own winner."""
+
+    table: pd.DataFrame
+    tried: list[Tried]
+    nested: Interval
+    nested_std: float
+    picks: pd.DataFrame
+    errors: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def best(self) -> Tried:
+        return self.tried[0]
+
+
+def order(tried: Iterable[Tried], score: Callable[[Tried], float] = lambda t: t.score) -> list[Tried]:
+    """Best stopping accuracy first; equals by fewer trained numbers, then by name."""
+    return sorted(tried, key=lambda t: (-score(t), t.trained, t.trial.name))
+
+
+def read_cells(folder: Path, method: str, repeats: int, targets: np.ndarray) -> tuple[dict, dict]:
+    """Of a finished comparison: best stopping accuracy and test outcome of each fold and repeat."""
+    stopping: dict[Cell, float] = {}
+    correct: dict[Cell, tuple[np.ndarray, np.ndarray]] = {}
+    store = Store(str(folder))
+    for name in store.names("cells"):
+        with safe_open(store.reading(f"cells/{name}"), "pt") as file:
+            whose, fold, repeat = json.loads(file.metadata()["cell"])
+            if whose != method or repeat >= repeats:
+                continue
+            history = json.loads(file.metadata()["history"])
+            scores, test = file.get_tensor("scores").numpy(), file.get_tensor("test").numpy()
+        known = [h["stop_accuracy"] for h in history if np.isfinite(h.get("stop_accuracy", np.nan))]
+        if not known:
+            raise EvaluationError(f"{method} keeps no history of a stopping part, so there is nothing to choose by; search with residual")
+        stopping[fold, repeat] = max(known)
+        correct[fold, repeat] = (test, outcome(scores, targets[test]).correct)
+    return stopping, correct
+
+
+def nested_accuracy(tried: Sequence[Tried], clips: int, seed: int = 0) -> tuple[Interval, float, pd.DataFrame]:
+    """What the whole search is worth on clips it never saw: in every fold, the trial that was best on that fold's own stopping part.
+
+    A stopping clip of one fold is a test clip of another, so the winner over all folds has met labels of its test clips; this
+    has not. ``picks`` says which trial each fold took.
+    """
+    cells = sorted(tried[0].stopping)
+    repeats = 1 + max(repeat for _, repeat in cells)
+    right = np.zeros(clips)
+    rows = []
+    for cell in cells:
+        best = order(tried, lambda t, cell=cell: t.stopping[cell])[0]
+        test, correct = best.correct[cell]
+        right[test] += correct / repeats
+        rows.append({"fold": cell[0], "repeat": cell[1], "trial": best.trial.name, "stop_accuracy": best.stopping[cell],
+                     "accuracy": float(correct.mean())})  # fmt: skip
+    picks = pd.DataFrame(rows)
+    by_fold = picks.groupby("fold").accuracy.mean()
+    interval = mean_interval(right, seed=seed)
+    return Interval(float(by_fold.mean()), interval.low, interval.high), float(by_fold.std()), picks
+
+
+def plan(
+    units: UnitTable, space: str, recipe: Recipe, settings: Sequence[str] = (), form: str = "heads"
+) -> tuple[dict[str, Range | list[Any]], list[Trial]]:
+    """What varies, and the trials that follow from it; those of ``optuna`` are not known before they are drawn."""
+    if space not in SPACES:
+        raise EvaluationError(f"unknown space {space!r}; one of {', '.join(SPACES)}")
+    if space == "stages":
+        if settings:
+            raise EvaluationError("subsets of stages take no --set; combine them with other values in --space grid, by units=…")
+        return {}, stage_trials(units, recipe, form)
+    varied = parse_space(settings)
+    if space == "optuna":
+        return varied, []
+    if ranges := [k for k, v in varied.items() if isinstance(v, Range)]:
+        raise EvaluationError(f"{', '.join(ranges)}: a grid takes lists (KEY=V1,V2,…); ranges are for --space optuna")
+    return varied, grid_trials(recipe, {k: v for k, v in varied.items() if not isinstance(v, Range)})
+
+
+def search(
+    encoder: Encoder,
+    dataset: AudioDataset,
+    out: str | Path,
+    space: str = "stages",
+    recipe: Recipe = Recipe(),
+    *,
+    settings: Sequence[str] = (),
+    form: str = "heads",
+    trials: int = 20,
+    method: str = "residual",
+    folds: str = "official",
+    template: str = "sound-of",
+    repeats: int = 1,
+    seed: int = 0,
+    workers: int | None = None,
+    advance: Callable[[int], object] | None = None,
+    tell: Callable[[str], object] | None = None,
+) -> Search:
+    """Each trial is a comparison in ``out/trials/NAME``; finished cells are kept, and the same call goes on where it stopped.
+
+    ``space``: ``stages`` (all subsets, of a ``form``), ``grid`` (``settings`` such as ``rate=0.02,0.1``) or ``optuna`` (``trials`` draws
+    from ``settings`` such as ``rate=1e-3:1:log``). Trials are ranked by accuracy on the stopping part, inside the training folds.
+    """
+    varied, planned = plan(encoder.units, space, recipe, settings, form)
+    if method == "plain":
+        raise EvaluationError("plain learns nothing, so there is nothing to search for")
+    store = Store(str(out))
+
+    def run(trial: Trial) -> Tried:
+        folder = Path(out) / "trials" / trial.name
+        found = compare(
+            encoder, dataset, ("plain", method), folder, trial.recipe, folds=folds, template=template, repeats=repeats, seed=seed,
+            workers=workers, advance=advance, tell=None if tell is None else lambda line: tell(f"{trial.name}: {line}"),
+        )  # fmt: skip
+        readable = replace(dataset, clips=tuple(c for c in dataset.clips if c.id not in found.errors))
+        return Tried(trial, found, *read_cells(folder, method, repeats, readable.targets))
+
+    with store.locked():
+        mine = identity(encoder, dataset, Settings(("embedding",)))
+        choices: dict[str, Any] = {"space": space, "recipe": asdict(recipe), "method": method, "folds": folds, "template": template}
+        choices |= {"seed": seed, "repeats": repeats, "form": form if space == "stages" else None}
+        # A grid may grow; what Optuna draws depends on the ranges.
+        choices["ranges"] = {k: asdict(v) if isinstance(v, Range) else v for k, v in varied.items()} if space == "optuna" else None
+        open_or_create(store, {**mine, "settings": choices})
+        found = drawn(varied, recipe, trials, seed, Path(out) / "optuna.db", run) if space == "optuna" else map(run, planned)
+        ranked = order(found)
+    clips = len(dataset) - len(ranked[0].comparison.errors)
+    nested, spread, picks = nested_accuracy(ranked, clips, seed)
+    return Search(pd.DataFrame([t.row() for t in ranked]), ranked, nested, spread, picks, ranked[0].comparison.errors)
+
+
+def drawn(
+    varied: Mapping[str, Range | list], recipe: Recipe, trials: int, seed: int, database: Path, run: Callable[[Trial], Tried]
+) -> Iterator[Tried]:
+    """TPE. Every draw has a seed of its own and depends on finished trials only, so that a killed search goes on as if it had not been."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise EvaluationError('drawing from ranges needs an extra: pip install "residual-audio[sweep]"') from error
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+    from optuna.trial import TrialState
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    spaces: dict[str, Any] = {}
+    for key, values in varied.items():
+        if isinstance(values, Range):
+            spaces[key] = (
+                IntDistribution(int(values.low), int(values.high), values.log)
+                if values.whole
+                else FloatDistribution(values.low, values.high, values.log)
+            )
+        else:
+            spaces[key] = CategoricalDistribution(values)
+    study = optuna.create_study(storage=f"sqlite:///{database.resolve()}", study_name="search", direction="maximize", load_if_exists=True)
+
+    def finish(number: int, chosen: dict[str, Any], told: bool) -> Tried:
+        found = run(Trial(f"trial-{number:04d}", with_choices(recipe, chosen), chosen))
+        if not told:
+            study.tell(number, found.score)
+        return found
+
+    done = 0
+    for old in study.get_trials(deepcopy=False):
+        complete = old.state == TrialState.COMPLETE
+        if complete and done >= trials:
+            break
+        if not complete and set(old.params) != set(spaces):
+            # Killed while it was drawn: nothing was run for it.
+            if not old.state.is_finished():
+                study.tell(old.number, state=TrialState.FAIL)
+            continue
+        yield finish(old.number, {k: old.params[k] for k in spaces}, complete)
+        done += 1
+    for _ in range(done, trials):
+        study.sampler = optuna.samplers.TPESampler(seed=seed + 1000 + len(study.get_trials(deepcopy=False)))
+        new = study.ask(spaces)
+        yield finish(new.number, {k: new.params[k] for k in spaces}, False)

@@ -1,0 +1,148 @@
+"""TextSpan, simultaneous OMP and the correlation route, against scikit-learn and against slow formulas."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LinearRegression, OrthogonalMatchingPursuit
+
+from residual_audio.meaning.correlation import correlated_words, matching_pursuits, score_directions
+from residual_audio.meaning.somp import somp
+from residual_audio.meaning.span import principal_span, square_root
+from residual_audio.meaning.textspan import textspan, textspan_inside
+
+
+def unit_rows(rng, count, d):
+    x = rng.standard_normal((count, d))
+    return torch.from_numpy(x / np.linalg.norm(x, axis=1, keepdims=True))
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((40, 6)) @ rng.standard_normal((6, 24))
+    return torch.from_numpy(rows - rows.mean(0)), unit_rows(rng, 50, 24)
+
+
+def explained_by_regression(rows, directions):
+    """R² of every clip's share on the chosen directions, by least squares."""
+    fitted = LinearRegression(fit_intercept=False).fit(directions.T, rows.T)
+    return 1 - np.square(rows.T - fitted.predict(directions.T)).sum() / np.square(rows).sum()
+
+
+def slow_textspan(rows, texts, count):
+    """As the paper writes it: project texts onto the span, take the largest variance, project it out of both."""
+    _, s, v = np.linalg.svd(rows, full_matrices=False)
+    v = v[s > 1e-9 * s[0]]
+    rows, texts, chosen = rows.copy(), texts @ v.T @ v, []
+    for _ in range(count):
+        j = int(np.argmax((rows @ texts.T).var(0)))
+        r = texts[j] / np.linalg.norm(texts[j])
+        chosen.append(j)
+        rows = rows - np.outer(rows @ r, r)
+        texts = texts - np.outer(texts @ r, r)
+    return chosen
+
+
+def test_textspan_is_the_papers(problem):
+    rows, texts = problem
+    found = textspan(rows, texts, 5)
+    assert found.words.tolist() == slow_textspan(rows.numpy(), texts.numpy(), 5)
+    inside = np.linalg.svd(rows.numpy(), full_matrices=False)[2][:6]
+    for k in range(1, 6):
+        seen = texts[found.words[:k]].numpy() @ inside.T @ inside
+        assert float(found.explained[k - 1]) == pytest.approx(explained_by_regression(rows.numpy(), seen), abs=1e-10)
+
+
+def test_textspan_stops_when_all_is_explained(problem):
+    rows, texts = problem
+    found = textspan(rows, texts, 20)
+    assert len(found.words) == 6, "the rows span six dimensions"
+    assert float(found.explained[-1]) == pytest.approx(1.0)
+
+
+def test_a_square_root_of_the_second_moments_stands_for_all_clips(problem):
+    rows, texts = problem
+    span = principal_span(rows, 1.0)
+    whole = textspan(rows, texts, 5)
+    short = textspan_inside(square_root(span.scores), texts @ span.axes.T, 5, span.total)
+    assert short.words.tolist() == whole.words.tolist()
+    assert torch.allclose(short.explained, whole.explained)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_signal_is_scikit_learns_omp(seed):
+    rng = np.random.default_rng(seed)
+    texts, signal = unit_rows(rng, 60, 20), torch.from_numpy(rng.standard_normal(20))
+    oracle = OrthogonalMatchingPursuit(n_nonzero_coefs=5, fit_intercept=False).fit(texts.numpy().T, signal.numpy())
+    found = somp(signal[None], texts, 5)
+    assert set(found.words.tolist()) == set(np.flatnonzero(oracle.coef_).tolist())
+    assert float(found.explained[-1]) == pytest.approx(1 - np.square(signal.numpy() - oracle.predict(texts.numpy().T)).sum()
+                                                       / np.square(signal.numpy()).sum())  # fmt: skip
+    words, explained = matching_pursuits(signal[None], texts, 5)
+    assert words[0].tolist() == found.words.tolist()
+    assert torch.allclose(explained[0], found.explained)
+
+
+def slow_somp(rows, texts, count):
+    chosen, left = [], rows
+    for _ in range(count):
+        strength = np.abs(left @ texts.T).sum(0)
+        strength[chosen] = -1
+        chosen.append(int(strength.argmax()))
+        weights = np.linalg.lstsq(texts[chosen].T, rows.T, rcond=None)[0]
+        left = rows - (texts[chosen].T @ weights).T
+    return chosen, 1 - np.square(left).sum() / np.square(rows).sum()
+
+
+def test_many_signals_are_tropps(problem):
+    rows, texts = problem
+    found = somp(rows, texts, 6)
+    chosen, explained = slow_somp(rows.numpy(), texts.numpy(), 6)
+    assert found.words.tolist() == chosen
+    assert float(found.explained[-1]) == pytest.approx(explained)
+    assert (found.explained.diff() > 0).all()
+
+
+def test_pursuits_side_by_side_are_each_its_own(problem):
+    rows, texts = problem
+    words, explained = matching_pursuits(rows[:7], texts, 4)
+    for row, chosen, share in zip(rows[:7], words, explained, strict=True):
+        alone = somp(row[None], texts, 4)
+        assert chosen.tolist() == alone.words.tolist()
+        assert torch.allclose(share, alone.explained)
+
+
+def test_a_direction_that_one_word_explains_needs_no_second():
+    texts = unit_rows(np.random.default_rng(0), 10, 8)
+    words, explained = matching_pursuits(2.5 * texts[[3]], texts, 3)
+    assert words[0].tolist() == [3, -1, -1]
+    assert torch.allclose(explained[0], torch.ones(3, dtype=torch.float64))
+    assert somp(2.5 * texts[[3]], texts, 3).words.tolist() == [3]
+
+
+def test_score_directions_are_covariances_also_of_resamples():
+    rng = np.random.default_rng(1)
+    scores, embeddings = rng.standard_normal(30), rng.standard_normal((30, 5))
+    centred = torch.from_numpy(embeddings - embeddings.mean(0))
+    plain = score_directions(torch.from_numpy(scores)[None], centred)[0].numpy()
+    np.testing.assert_allclose(plain, [30 * np.cov(scores, e, bias=True)[0, 1] for e in embeddings.T])
+    draw = rng.integers(30, size=30)
+    counts = torch.from_numpy(np.bincount(draw, minlength=30).astype(float))[None]
+    again = score_directions(torch.from_numpy(scores)[None], centred, counts)[0].numpy()
+    np.testing.assert_allclose(again, [30 * np.cov(scores[draw], e[draw], bias=True)[0, 1] for e in embeddings.T])
+
+
+def test_the_correlation_route_finds_what_moves_with_a_component():
+    rng = np.random.default_rng(2)
+    texts = unit_rows(rng, 40, 32)
+    scores = torch.from_numpy(rng.standard_normal(200))
+    embeddings = scores[:, None] * (2 * texts[7] - texts[11]) + 0.1 * torch.from_numpy(rng.standard_normal((200, 32)))
+    assert correlated_words(scores, embeddings, texts, 2).words.tolist() == [7, 11]
+
+
+def test_a_span_keeps_the_variance_asked_for(problem):
+    rows, _ = problem
+    span = principal_span(rows + 5.0, 0.8)
+    assert float(span.ratio.sum()) >= 0.8 > float(span.ratio[:-1].sum())
+    assert torch.allclose(span.axes @ span.axes.T, torch.eye(len(span.axes), dtype=torch.float64))
+    assert len(principal_span(torch.ones(9, 4)).axes) == 0, "a unit that does not vary has no span"

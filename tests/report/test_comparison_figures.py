@@ -1,0 +1,175 @@
+"""Figures of comparisons, few-shot curves and searches: every value is drawn, names can be read and do not touch."""
+
+import itertools
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Annotation, Text
+
+from residual_audio.report.figures import COMPARISONS, FIGURES, Context, draw, style
+from residual_audio.report.figures.accuracy_vs_parameters import shifts
+from residual_audio.report.figures.few_shot_curve import positions
+
+CONTEXT = Context(model="tiny", dataset="synthetic-timbre", clips=720)
+METHODS = ["plain", "probe", "residual", "residual-random", "head-scalar", "top-heads", "aligner", "lora", "finetune"]
+
+
+def summary(seed=0, methods=METHODS):
+    """Realistic numbers: some methods train nothing, some train equally many numbers and do equally well."""
+    rng = np.random.default_rng(seed)
+    trained = {"plain": 0, "top-heads": 0, "residual": 4416, "residual-random": 4416, "head-scalar": 184, "probe": 25650}
+    rows = []
+    for m in methods:
+        value = rng.uniform(0.85, 0.98)
+        spread = rng.uniform(0.005, 0.02)
+        rows.append(dict(method=m, trained=trained.get(m, int(10 ** rng.uniform(3, 7))), accuracy=value, std=0.01, low=value - spread,
+                         high=value + spread))  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def curve():
+    rows = [
+        dict(method=m, shots=s, accuracy=a, std=0.02, low=a - 0.03, high=a + 0.03, trained=5, train=n, seen=n)
+        for j, m in enumerate(("plain", "probe", "residual"))
+        for i, (s, n) in enumerate([("1", 1), ("4", 4), ("16", 16), ("all", 48)])
+        for a in [0.3 + 0.05 * i * j]
+    ]
+    return pd.DataFrame(rows)
+
+
+def subsets(parts=("S0", "S1", "S2", "S3")):
+    rng = np.random.default_rng(1)
+    rows = [
+        dict(trial="+".join(g), units=" ".join(g), size=k, trained=96 * k, stop_accuracy=a + 0.03, accuracy=a, low=a - 0.03, high=a + 0.03,
+             std=0.02, plain=0.31)
+        for k in range(1, len(parts) + 1) for g in combinations(parts, k) for a in [rng.uniform(0.3, 0.6)]
+    ]  # fmt: skip
+    return pd.DataFrame(rows).sort_values("stop_accuracy", ascending=False)
+
+
+CASES = {
+    "accuracy_vs_parameters": {"comparison_summary": summary()},
+    "few_shot_curve": {"few_shot": curve()},
+    "stage_subsets": {"search": subsets()},
+}
+
+
+def written(figure):
+    """Every text that is drawn: matplotlib keeps labels of ticks that are out of view, too."""
+    FigureCanvasAgg(figure).draw()
+    hidden = set()
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        out = [tick for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high]
+        hidden |= {id(label) for tick in out for label in (tick.label1, tick.label2)}
+    return [t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip() and id(t) not in hidden]
+
+
+def check_text(figure):
+    """All text inside the page, none over other text, none too small. An annotation's line is not its text."""
+    shown = written(figure)
+    page = figure.bbox.padded(1)
+    assert min(t.get_fontsize() for t in shown) >= style.SMALL
+    extents = [(t.get_text(), Text.get_window_extent(t)) for t in shown]
+    for text, box in extents:
+        assert page.contains(*box.min), text
+        assert page.contains(*box.max), text
+    for (a, one), (b, other) in itertools.combinations(extents, 2):
+        assert not one.padded(-1).overlaps(other.padded(-1)), (a, b)
+
+
+def test_they_are_drawn_from_their_tables_alone(tmp_path):
+    assert list(COMPARISONS) == list(CASES)
+    assert not set(COMPARISONS) & set(FIGURES)
+    for name, tables in CASES.items():
+        paths = draw(tables, tmp_path / name, caption=CONTEXT)
+        assert [p.name for p in paths] == [f"{name}.pdf", f"{name}.png"]
+        assert [p.read_bytes()[:4] for p in paths] == [b"%PDF", b"\x89PNG"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_text_can_be_read(name):
+    figure = COMPARISONS[name](CASES[name], CONTEXT)
+    check_text(figure)
+    assert "tiny · synthetic-timbre · 720 clips" in figure.get_supxlabel().replace("\n", " · ")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_names_of_methods_touch_no_other_name_and_no_marker(seed):
+    table = summary(seed)
+    figure = COMPARISONS["accuracy_vs_parameters"]({"comparison_summary": table}, CONTEXT)
+    FigureCanvasAgg(figure).draw()
+    axes = figure.axes[0]
+    names = [t for t in axes.texts if isinstance(t, Annotation)]
+    assert [t.get_text() for t in names] == METHODS
+    boxes = [Text.get_window_extent(t) for t in names]
+    for one, other in itertools.combinations(boxes, 2):
+        assert not one.overlaps(other)
+    markers = [line for line in axes.lines if line.get_marker() != "None"]
+    spots = [line.get_transform().transform(line.get_xydata())[0] for line in markers]
+    assert not [1 for box in boxes for spot in spots if box.contains(*spot)]
+    for box in boxes:
+        assert axes.get_window_extent().padded(1).contains(*box.min)
+        assert axes.get_window_extent().padded(1).contains(*box.max)
+
+
+def test_every_method_stands_where_it_belongs():
+    """In data coordinates, exactly; zero is on the axis; equal numbers stand side by side, not on each other."""
+    table = summary()
+    axes = COMPARISONS["accuracy_vs_parameters"]({"comparison_summary": table}, CONTEXT).axes[0]
+    drawn = np.array([line.get_xydata()[0] for line in axes.lines if line.get_marker() != "None"])
+    np.testing.assert_allclose(drawn[:, 0], table["trained"])
+    np.testing.assert_allclose(drawn[:, 1], 100 * table["accuracy"])
+    ends = np.array([line.get_ydata() for line in axes.lines if line.get_marker() == "None"])
+    np.testing.assert_allclose(ends, 100 * table[["low", "high"]])
+    assert axes.get_xlim()[0] < 0 < table["trained"].max() < axes.get_xlim()[1]
+    assert axes.get_xticklabels()[0].get_text() == "0"
+    moved = shifts(np.array([0, 5, 0, 5, 7, 5]))
+    assert moved[0] != moved[2]
+    assert len({moved[1], moved[3], moved[5]}) == 3
+    assert moved[4] == 0
+
+
+@pytest.mark.parametrize("methods", [["plain"], ["plain", "top-heads"], ["probe"]])
+def test_few_methods_are_drawn_too(methods):
+    check_text(COMPARISONS["accuracy_vs_parameters"]({"comparison_summary": summary(methods=methods)}, CONTEXT))
+
+
+def test_the_curve_shows_every_point_on_a_doubling_axis():
+    table = curve()
+    figure = COMPARISONS["few_shot_curve"]({"few_shot": table}, CONTEXT)
+    axes = figure.axes[0]
+    assert positions(table["shots"]) == {"1": 1.0, "4": 4.0, "16": 16.0, "all": 32.0}
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["1", "4", "16", "all"]
+    assert axes.get_xaxis().get_transform().base == 2
+    drawn = [line.get_ydata() for line in axes.lines if line.get_marker() != "None"]
+    np.testing.assert_allclose(drawn, [100 * table.loc[table.method == m, "accuracy"] for m in ("plain", "probe", "residual")])
+    assert "N clips a class in all" in figure.get_supxlabel()
+    assert "all: 48 clips a class outside the test" in figure.get_supxlabel()
+
+
+def test_the_subset_that_the_stopping_part_chose_is_the_dark_bar():
+    table = subsets()
+    figure = COMPARISONS["stage_subsets"]({"search": table}, CONTEXT)
+    above, below = figure.axes
+    ordered = table.sort_values(["size", "trial"])
+    np.testing.assert_allclose([bar.get_height() for bar in above.patches], 100 * ordered["accuracy"])
+    dark = [i for i, bar in enumerate(above.patches) if bar.get_facecolor() != above.patches[1 if i == 0 else 0].get_facecolor()]
+    colours = [bar.get_facecolor() for bar in above.patches]
+    rare = [i for i, c in enumerate(colours) if colours.count(c) == 1]
+    assert dark
+    assert ordered["trial"].iloc[rare[0]] == table["trial"].iloc[0]
+    filled = [len(c.get_offsets()) for c in below.collections if len(c.get_offsets())]
+    assert sum(filled) == 15 * 4
+    assert figure.axes[0].get_title(loc="left").endswith(f"chosen: {table['trial'].iloc[0]}")
+
+
+def test_subsets_of_blocks_are_drawn_too():
+    check_text(COMPARISONS["stage_subsets"]({"search": subsets(("S0B0", "S0B1", "S0B2", "S0B3"))}, CONTEXT))
+
+
+def test_a_grid_draws_no_subsets(tmp_path):
+    assert draw({"search": subsets().drop(columns="size")}, tmp_path) == []

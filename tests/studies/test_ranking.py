@@ -1,0 +1,128 @@
+"""Rankings of heads on the training part, selection by them, and bases from elsewhere."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from residual_audio.adaptation import attached
+from residual_audio.adaptation.select import SelectionError, choose_places
+from residual_audio.adaptation.train import Training
+from residual_audio.analysis.discriminability import fisher_ratio
+from residual_audio.data import load_dataset
+from residual_audio.evaluation.readout import EvaluationError
+from residual_audio.extraction import Run, extract
+from residual_audio.models import load_encoder
+from residual_audio.spectra import principal_axes
+from residual_audio.studies import Recipe
+from residual_audio.studies.compare import prepare
+from residual_audio.studies.methods import starting
+from residual_audio.studies.parts import fold_parts
+from residual_audio.studies.ranking import head_scores, some_training_clips, top_places
+from residual_audio.studies.task import FoldTask
+from tests.helpers.gains import only_gain
+
+RECIPE = Recipe(units="S3B1 heads", top=5, training=Training(epochs=1, batch_size=32))
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return load_encoder("tiny")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_dataset("synthetic-timbre").limited(96)
+
+
+@pytest.fixture(scope="module")
+def task(encoder, data):
+    setting = prepare(encoder, data, RECIPE, "official", "sound-of", 0, inputs=True)
+    return FoldTask(setting, torch.from_numpy(setting.dataset.targets), next(fold_parts(setting.dataset))[1], RECIPE, 0)
+
+
+@pytest.fixture(scope="module")
+def run(encoder, data, tmp_path_factory):
+    return extract(encoder, data, tmp_path_factory.mktemp("run") / "r", ("head", "moments", "direct"))
+
+
+def test_fisher_is_that_of_the_pooled_head_outputs(task, run, encoder):
+    places = choose_places(encoder.units, "S3B1 heads")
+    found = head_scores(task, "fisher", places)
+    labels = [u.label for u in run.units.where("head")]
+    mine = [labels.index(label) for label in places[0].labels]
+    train = task.parts.train
+    expected = fisher_ratio(run.heads[train][:, mine].float(), task.targets[train], task.classes)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_text_is_the_direct_share_towards_the_class(task, run, encoder):
+    places = choose_places(encoder.units, "S3B1 heads")
+    found = head_scores(task, "text", places)
+    rows = task.parts.train
+    assert len(rows) <= 256
+    labels = [u.label for u in run.units]
+    shares = run.joint_shares(rows.tolist())[0][:, [labels.index(label) for label in places[0].labels]].double()
+    towards = (task.directions - task.directions.mean(0)).double()
+    for i in (0, 7, 31):
+        expected = np.mean([float((shares[n, i] - shares[:, i].mean(0)) @ towards[task.targets[row]]) for n, row in enumerate(rows)])
+        assert found[i].item() == pytest.approx(expected, rel=1e-3, abs=1e-6)
+
+
+def test_ablation_is_the_rise_of_the_loss_without_the_head(task, encoder):
+    places = choose_places(encoder.units, "S3B1H2 S3B1H20")
+    found = head_scores(task, "ablation", places)
+    rows = some_training_clips(task, 64)
+    start = starting(replace(task, recipe=replace(RECIPE, units="S3B1H2 S3B1H20")), tied=True)
+
+    def loss(residual):
+        with attached(encoder, residual):
+            embedded = F.normalize(task.streams.embed(rows), dim=-1)
+        return float(F.cross_entropy(encoder.logit_scale * embedded @ task.directions.T, task.targets[rows]))
+
+    for i in range(2):
+        assert found[i].item() == pytest.approx(loss(only_gain(start, i, 0.0)) - loss(start), abs=1e-4)
+
+
+@pytest.mark.parametrize("by", ["fisher", "ablation", "text"])
+def test_the_top_heads_get_the_gains(task, by):
+    few = replace(task, recipe=replace(RECIPE, by=by, units="S3B1H0 S3B1H3 S3B1H4 S3B1H9", top=2))
+    places = choose_places(task.encoder.units, few.recipe.units)
+    scores = head_scores(few, by, places)
+    expected = sorted(places[0].heads[i] for i in scores.topk(2).indices.tolist())
+    assert [p.heads for p in top_places(few, by)] == [tuple(expected)]
+    start = starting(few)
+    assert start.trained == 2 * task.encoder.units.d_head[3]
+    assert start.notes["heads"] == f"the best 2 by {by}"
+
+
+def test_only_training_clips_are_ranked_on(task):
+    """Other clips' labels change nothing."""
+    places = choose_places(task.encoder.units, "S3B1H0 S3B1H3")
+    other = task.targets.clone()
+    rest = np.setdiff1d(np.arange(len(other)), task.parts.train)
+    other[rest] = (other[rest] + 3) % 12
+    for by in ("fisher", "ablation", "text"):
+        assert torch.equal(head_scores(task, by, places), head_scores(replace(task, targets=other), by, places))
+
+
+def test_only_heads_can_be_ranked(task):
+    with pytest.raises(SelectionError, match="heads can be ranked"):
+        top_places(replace(task, recipe=replace(RECIPE, units="S3 mlps")), "fisher")
+
+
+def test_a_transferred_basis_is_the_other_runs(task, run):
+    recipe = replace(RECIPE, basis=str(run.store.address))
+    start = starting(replace(task, recipe=recipe))
+    labels = [u.label for u in run.units.where("head")]
+    moments = Run.open(run.store.address).moments("tokens")
+    expected = principal_axes(moments)
+    number = labels.index("S3B1H7")
+    torch.testing.assert_close(start.sets[0].variance[7].double(), expected.variance[number], rtol=1e-4, atol=1e-8)
+    torch.testing.assert_close(start.sets[0].mean[7].double(), expected.mean[number], rtol=1e-4, atol=1e-6)
+    overlap = (start.sets[0].axes[7].double() * expected.axes[number]).sum(-1).abs()
+    assert (overlap[:4] > 0.999).all()
+    with pytest.raises(EvaluationError, match="of heads"):
+        starting(replace(task, recipe=replace(recipe, units="S3 mlps")))
