@@ -21,10 +21,11 @@ from residual_audio.report.figures.accuracy_vs_k import FIGURE as ACCURACY
 from residual_audio.report.tables import fixed, to_markdown
 
 TOP, PNG_DPI = 8, 130
-HOW_TO_READ = """How to read it: the tables show the *best* of many lists, so some would look coherent by chance; "How much of it is more than chance" counts
-all of them. z is against random words, null z and p against the same method on permuted data. p cannot fall below 1/(permutations + 1) and is
-not corrected for the number of lists. "Explained" is what the words cover of all that the unit's share varies in; the rest has no name in the dictionary.
-The clips are those that show the first word most, by their class: where they have nothing to do with the word, the word is not what the head hears.
+HOW_TO_READ = """How to read it: the tables show the *best* of many lists, so some would look coherent by chance; "How much of it is more
+than chance" counts all of them. z is against random words, null z and p against the same method on permuted data. p cannot fall below
+1/(permutations + 1) and is not corrected for the number of lists. "Explained" is what the words cover of all that the unit's share
+varies in (for components: of the direction they move the embedding in); the rest has no name in the dictionary. The clips are those that
+show the first word most, by their class: where they have nothing to do with the word, the word is not what the head hears.
 """
 
 
@@ -83,6 +84,21 @@ def trust(folder: Path) -> str:
     return to_markdown(pd.DataFrame(rows))
 
 
+def verdict(folder: Path) -> str:
+    """In words: are there more coherent lists than chance gives, and which heads do both methods for whole heads call coherent?"""
+    lists = table(folder, "descriptions")
+    chance = {m: binomtest(int((x.p_null <= 0.05).sum()), len(x), 0.05, "greater").pvalue for m, x in lists.groupby("method", sort=False)}
+    more = [m for m, p in chance.items() if p <= 0.05]
+    best = [lists[lists.method == m].nlargest(TOP, "z_null").label.tolist() for m in ("textspan", "somp")]
+    both = [label for label in best[0] if label in best[1]]
+    found = f"More coherent lists than chance gives: {', '.join(more)}." if more else (
+        "**No method finds more coherent lists than chance would** at the level of 5 %: as a whole, these heads are not cleanly nameable "
+        "with this dictionary and these clips, and most of their variance is left without a word."
+    )  # fmt: skip
+    agreed = f" Among the {TOP} most coherent by TextSpan *and* by simultaneous OMP: {', '.join(both)}." if both else ""
+    return found + agreed + "\n"
+
+
 def stages(folder: Path) -> str:
     found = table(folder, "coherent_stages")
     found["share"], found["expected"] = ([f"{100 * v:.0f} %" for v in found[c]] for c in ("share", "expected"))
@@ -119,18 +135,21 @@ def run_part(folder: Path, out: Path) -> list[str]:
         f"### Most coherent heads, TextSpan\n\n{best_lists(folder, 'textspan')}",
         f"### Most coherent heads, simultaneous OMP\n\n{best_lists(folder, 'somp')}",
         f"### Most coherent components, correlation route\n\n{best_lists(folder, 'correlation')}",
-        f"### How much of it is more than chance\n\n{trust(folder)}",
+        f"### How much of it is more than chance\n\n{trust(folder)}\n{verdict(folder)}",
         f"### Where the most coherent tenth of the heads is\n\n{stages(folder)}",
         f"### Accuracy with the best k heads\n\n{kept(folder)}\n![accuracy against heads kept]({target.name})\n",
     ]
 
 
-def other_part(folder: Path) -> list[str]:
+def other_part(first: Path, folder: Path) -> list[str]:
     known, count = known_share()
+    both = [table(f, "descriptions") for f in (first, folder)]
+    own = [100 * lists[lists.method == "textspan"].explained.mean() for lists in both]
     return [
         f"## The same heads in AudioSet's {count} names\n",
-        f"Only {known} of the {count} names consist of words that `tiny` has ever read. The lists below are what such a dictionary gives "
-        "on a model that does not know its words: they explain as much variance, and say nothing.\n",
+        f"Only {known} of the {count} names consist of words that `tiny` has ever read. TextSpan explains {own[1]:.0f} % of a head's "
+        f"variance with them and {own[0]:.0f} % with the words it knows: variance explained does not tell meaning from noise. "
+        "The nulls and the clips do.\n",
         best_lists(folder, "textspan", 4),
         trust(folder),
     ]
@@ -141,7 +160,7 @@ def map_part(folder: Path, out: Path) -> list[str]:
     cells = table(folder, "ask_map")
     picture = next((folder / "figures").glob("token_map*.png"))
     target = out.parent / f"{out.stem}-token_map.png"
-    Image.open(picture).convert("RGB").quantize(128).save(target, optimize=True)  # a third of the bytes, no difference to the eye
+    Image.open(picture).convert("RGB").quantize(256).save(target, optimize=True)  # far fewer bytes, hardly a difference to the eye
     shown = pd.DataFrame(
         {
             "unit": units.label,
@@ -155,6 +174,8 @@ def map_part(folder: Path, out: Path) -> list[str]:
         f"Cosine {asked['score_mean']:+.3f} ± {asked['score_std']:.3f} over {asked['clips']} clips of {asked['dataset']}.\n",
         to_markdown(shown),
         f"The map of {cells['clip'].iloc[0]} sums to {cells.value.sum():+.4f}; its cosine is {cells.score.iloc[0]:+.4f}.\n",
+        "The map shows where units *write* what moves the embedding towards the text; compare it with the spectrogram before taking it for "
+        "where the sound is.\n",
         f"![map]({target.name})\n",
     ]
 
@@ -178,7 +199,7 @@ def main() -> None:
     args.out.parent.mkdir(parents=True, exist_ok=True)
     for folder in args.runs:
         lines += run_part(folder, args.out)
-    lines += other_part(args.other) if args.other else []
+    lines += other_part(args.runs[0], args.other) if args.other else []
     lines += map_part(args.map, args.out) if args.map else []
     args.out.write_text("\n".join(lines))
 

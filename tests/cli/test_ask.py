@@ -10,12 +10,14 @@ from residual_audio.cli import main
 from residual_audio.data import load_dataset
 from residual_audio.extraction import extract
 from residual_audio.models import load_encoder
+from residual_audio.report.figures import style
 
 
 @pytest.fixture(scope="module")
 def command(tmp_path_factory):
     """The command in this process, where everything is imported already: ``command("ask", run, "rain")`` → exit code."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "DPI", 50)
         patch.setenv("RESIDUAL_AUDIO_CACHE", str(tmp_path_factory.mktemp("cache")))
 
         def call(*words: object) -> int:

@@ -70,5 +70,5 @@ def test_the_map_of_a_clip_sums_to_its_score(name, request, tmp_path):
 def test_clips_that_are_not_there_are_told(run, tiny, planted):
     with pytest.raises(MeaningError, match="no readable clip 'nobody'"):
         ask(run, "rain", clip="nobody", encoder=tiny)
-    with pytest.raises((AudioError, OSError, ValueError)):
+    with pytest.raises(AudioError):
         ask(planted[0], "rain", clip="clip0", encoder=tiny)

@@ -33,7 +33,7 @@ def frozen(encoder: Encoder) -> Iterator[None]:
 
 @runtime_checkable
 class Learner(Protocol):
-    """``forward`` gives embeddings and remembers how they came about; ``backward`` takes the loss' gradient to the parameters from there."""
+    """``forward`` gives embeddings and remembers how they came about; ``backward`` takes their gradient on to the parameters."""
 
     parameters: list[Tensor]
 

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .direct import ShareLearner
 from .gain import ResiDual
 from .learner import GainLearner, Learner
 from .objective import CentroidBank, Objective
@@ -22,7 +23,7 @@ Epoch = dict[str, float]
 
 @dataclass(frozen=True)
 class Training:
-    """How parameters are learned. ``decay`` pulls towards where they started (gains: one), ``l1`` towards zero; ``rate=None`` looks for one."""
+    """How parameters are learned. ``decay`` pulls towards their start (gains: one), ``l1`` towards zero; ``rate=None``: find one."""
 
     epochs: int = 40
     patience: int = 6
@@ -92,7 +93,7 @@ class Course:
         device = learner.parameters[0].device
         self.targets = lesson.targets.to(device)
         # Gains are pulled towards one, also those that start elsewhere; other parameters towards where they start.
-        gains = isinstance(learner, GainLearner)
+        gains = isinstance(learner, GainLearner | ShareLearner)
         self.anchors = [torch.ones_like(p) if gains else p.detach().clone() for p in learner.parameters] if how.decay else []
         self.bank: CentroidBank | None = None
         if lesson.objective.centroids:

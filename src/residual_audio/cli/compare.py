@@ -74,8 +74,8 @@ def compare(
     ```
     """
     from ..report.tables import write_table
-    from ..studies.compare import compare as run_comparison
     from ..studies import METHODS, Recipe
+    from ..studies.compare import compare as run_comparison
     from .output import provenance, write_record
     from .screen import errors, progress
 
@@ -95,7 +95,11 @@ def compare(
         )  # fmt: skip
     for name, table in (("cells", found.cells), ("summary", found.summary), ("paired", found.paired)):
         write_table(table, out / "tables", f"comparison_{name}")
-    write_record(out / "comparison.json", provenance(encoder, data, {"methods": wanted, "units": units, "seed": seed, "repeats": repeats}))
+    settings = {"methods": wanted, "recipe": asdict(recipe), "folds": folds, "template": template, "shots": shots, "seed": seed}
+    settings |= {"repeats": repeats, "other": other}
+    write_record(out / "comparison.json", provenance(encoder, data, settings))
+    caption = {"model": encoder.name, "dataset": data.name, "clips": len(data) - len(found.errors)}
+    draw({"comparison_summary": found.summary}, out / "figures", caption=caption)
     if found.errors:
         errors.print(f"{len(found.errors)} clips could not be read and were left out", highlight=False)
     show(found, encoder.name, data.name, second.name if second else "")

@@ -123,11 +123,12 @@ def clip_map(
         raise MeaningError(f"the run has no readable clip {clip!r}; ids are in its clips.parquet, such as {run.clips['id'].iloc[0]}")
     row = rows.iloc[0]
     prepared = encoder.prepare(Clip(row["id"], row["path"], row["label"]).audio)
-    if len(prepared.features) != 1:
-        raise MeaningError("a map needs one window a clip; extract without --crop windows")
+    seconds = getattr(encoder.policy, "seconds", None)
+    if len(prepared.features) != 1 or seconds is None:
+        raise MeaningError("a map needs a sound in one window; extract without --crop windows")
     found = token_map(encoder, prepared.features, torch.tensor([prepared.longer]), direction)
     mel = pd.DataFrame(prepared.features[0, 0].numpy(), columns=[str(i) for i in range(prepared.features.shape[-1])])
-    return found, (mel, encoder.policy.seconds)
+    return found, (mel, seconds)
 
 
 def map_table(found: TokenMap, text: str, clip: str, seconds: float) -> pd.DataFrame:

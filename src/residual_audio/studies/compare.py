@@ -132,14 +132,13 @@ def compare(
             for fold, parts in fold_parts(setting.dataset, seed + repeat, shots)
             for method in methods
         ]
-        began, done = time.monotonic(), 0
+        began = time.monotonic()
         missing = [cell for cell in plan if cell_name(*cell[:3]) not in there]
-        for method, fold, repeat, parts in missing:
+        for done, (method, fold, repeat, parts) in enumerate(missing, start=1):
             result, facts = run_cell(method, FoldTask(setting, targets, parts, recipe, seed + repeat), elsewhere)
             header = {"facts": json.dumps(facts), "history": json.dumps(result.history), "cell": json.dumps([method, fold, repeat])}
             tensors = {"scores": result.scores.float(), "test": torch.from_numpy(parts.test)}
             store.write_tensors(f"cells/{cell_name(method, fold, repeat)}", tensors, header)
-            done += 1
             if tell is not None:
                 right = outcome(result.scores.numpy(), setting.dataset.targets[parts.test]).correct.mean()
                 left = (time.monotonic() - began) / done * (len(missing) - done) / 60

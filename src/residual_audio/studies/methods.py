@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..adaptation.baselines import finetune_learner, lora_learner
+from ..adaptation.direct import ShareBasis, ShareLearner
 from ..adaptation.gain import GainSet, ResiDual, gain_set, random_basis
 from ..adaptation.learner import GainLearner, Learner, MatrixLearner
 from ..adaptation.presets import PRESETS, fisher_gains
@@ -27,7 +28,7 @@ from .ranking import head_places, head_scores, pooled_heads, top_places
 from .task import FoldResult, FoldTask, Recipe, Setting
 
 # Methods that need the model's inputs, not only what enters the first adapted block.
-WHOLE = {"finetune", *PRESETS}
+WHOLE = {"finetune", "residual-direct", *PRESETS}
 
 
 def needs_inputs(methods: list[str], recipe: Recipe) -> bool:
@@ -140,6 +141,35 @@ def aligner(task: FoldTask) -> FoldResult:
     return learned(task, learner, 1e-3, lambda setting: F.normalize(setting.embeddings, dim=-1) @ learner.matrix.detach().cpu().T)
 
 
+def on_shares(task: FoldTask, shares: Callable[[Setting], Tensor]) -> FoldResult:
+    """Gains on what ``shares`` gives for every clip, learned as in the paper: schedule-free, the rate looked for, at most 30 epochs."""
+    recipe = task.recipe
+    basis = ShareBasis.of(shares(task.setting)[task.parts.basis], recipe.kept, recipe.start)
+    learner = ShareLearner(basis, task.setting.embeddings, shares(task.setting), recipe.mean)  # type: ignore[arg-type]
+    how = replace(recipe.training, seed=task.seed, optimiser="schedulefree", rate=None, epochs=min(30, recipe.training.epochs), patience=5)
+    history, _ = train(learner, task.lesson(), how)
+
+    def embed(setting: Setting) -> Tensor:
+        return ShareLearner(basis, setting.embeddings, shares(setting), recipe.mean, learner.gain).embed(setting.rows)  # type: ignore[arg-type]
+
+    return scored(task, embed, learner.gain.numel(), history=history)
+
+
+def residual_direct(task: FoldTask) -> FoldResult:
+    """The paper's form: gains on the direct shares of the chosen heads and MLPs. The encoder does not run, and nothing folds."""
+    places = choose_places(task.encoder.units, task.recipe.units)
+    if any(p.form not in ("heads", "mlps") for p in places):
+        raise EvaluationError(f"direct shares are of heads and mlps; {task.recipe.units!r} names others")
+    labels = [u.label for u in task.encoder.units]
+    units = tuple(labels.index(label) for place in places for label in place.labels)
+    return on_shares(task, lambda setting: setting.shares(units))
+
+
+def residual_embedding(task: FoldTask) -> FoldResult:
+    """The paper's RD_Y: gains on the principal axes of the embedding itself."""
+    return on_shares(task, lambda setting: setting.embeddings[:, None])
+
+
 def lora(task: FoldTask) -> FoldResult:
     """Low-rank changes of queries and values in the blocks that hold the chosen units."""
     blocks = {b for p in choose_places(task.encoder.units, task.recipe.units) for b in p.blocks}
@@ -162,6 +192,8 @@ METHODS: dict[str, Callable[[FoldTask], FoldResult]] = {
     "top-heads": top_heads,
     "fisher-gains": fisher_preset,
     **{name: partial(preset, name=name) for name in PRESETS},
+    "residual-direct": residual_direct,
+    "residual-embedding": residual_embedding,
     "aligner": aligner,
     "lora": lora,
     "finetune": finetune,

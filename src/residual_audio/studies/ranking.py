@@ -13,11 +13,10 @@ from ..adaptation.objective import CentroidBank
 from ..adaptation.select import Place, SelectionError, choose_places
 from ..adaptation.streams import place_bases
 from ..analysis.discriminability import fisher_ratio
-from ..decomposition.joint import Held, joint_shares
 from ..evaluation.readout import EvaluationError
-from ..extraction.capture import Capture
 from ..extraction.record import record
 from ..models import BlockSite
+from .shares import direct_shares
 from .task import FoldTask
 
 # Rankings that run the model for every head, or store every head's share, look at so many training clips, spread over the classes.
@@ -98,16 +97,7 @@ def by_text(task: FoldTask, places: list[Place]) -> Float[Tensor, " head"]:
     encoder, rows = task.encoder, some_training_clips(task, LOOKED_AT["text"])
     labels = [u.label for u in encoder.units]
     mine = [labels.index(label) for p in places for label in p.labels]
-    capture = Capture(encoder, ("embedding", "direct"))
-    parts = []
-    for start in range(0, len(rows), 16):
-        batch = rows[start : start + 16]
-        arrays = capture.run(task.setting.whole.batch(batch), torch.from_numpy(task.setting.whole.longer[batch]).to(encoder.device)).arrays
-        shares = arrays["direct.units"][:, mine]
-        if capture.joint is not None:
-            shares = joint_shares(shares, capture.joint, Held(arrays["direct.ratio"], arrays["direct.scale"]))
-        parts.append(shares.cpu())
-    shares = torch.cat(parts)
+    shares = direct_shares(task.setting.whole, rows, mine)
     towards = task.directions - task.directions.mean(0)
     return torch.einsum("chd,cd->h", shares - shares.mean(0), towards[task.targets[rows]]) / len(rows)
 

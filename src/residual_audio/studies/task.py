@@ -19,6 +19,7 @@ from ..evaluation.classifiers import centroid_directions
 from ..evaluation.readout import EvaluationError
 from ..models import Encoder
 from .parts import Parts
+from .shares import direct_shares
 
 RANKINGS = ("fisher", "ablation", "text")
 
@@ -75,6 +76,13 @@ class Setting:
     directions: Float[Tensor, "class d"] | None
     errors: dict[str, str]
     inputs: Streams | None = None
+    _shares: dict[tuple[int, ...], Tensor] = field(default_factory=dict, repr=False)
+
+    def shares(self, units: tuple[int, ...]) -> Float[Tensor, "clip unit d"]:
+        """Direct shares of all clips, of the units with these numbers; computed once."""
+        if units not in self._shares:
+            self._shares[units] = direct_shares(self.whole, self.rows, units)
+        return self._shares[units]
 
     @property
     def whole(self) -> Streams:
