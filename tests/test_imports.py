@@ -17,7 +17,7 @@ ALLOWED = {
     "decomposition": {"units"},
     "spectra": {"units"},
     "models": {"units", "audio", "images"},
-    "extraction": {"units", "audio", "data", "decomposition", "spectra", "models"},
+    "extraction": {"units", "audio", "images", "data", "decomposition", "spectra", "models"},
     "analysis": {"units", "spectra", "decomposition"},
     # Gains are attached through the one recorder, and trained on streams that it caches.
     "adaptation": {"models", "spectra", "units", "extraction", "audio"},

@@ -76,7 +76,7 @@ def few_shot(
                     top=top, training=training, basis=basis, by=by)  # fmt: skip
     encoder = given.open_model(model, device, seconds=seconds)
     data = given.open_dataset(dataset, data_root, download, limit)
-    with progress(f"decoding {data.name}, {len(points)} times", len(points) * len(data)) as advance:
+    with progress(f"decoding {data.name}", len(data)) as advance:
         found = run_few_shot(
             encoder, data, wanted, out, recipe, shots=points, folds=folds, template=template, repeats=repeats, seed=seed, workers=workers,
             advance=advance, tell=lambda line: errors.print(line, highlight=False) if errors.is_terminal else None,

@@ -100,11 +100,13 @@ def compare(
     workers: int | None = None,
     advance: Callable[[int], object] | None = None,
     tell: Callable[[str], object] | None = None,
+    ready: Setting | None = None,
 ) -> Comparison:
     """Cross-validate ``methods``. Each fold × method × repeat that is finished is kept in ``out``; the same call goes on where it stopped.
 
     ``other``: a second dataset on which the adapted models' zero-shot accuracy is measured too. ``shots``: so many clips a class
     for everything outside the test. ``advance(n)`` is told of clips while they are decoded, ``tell(line)`` of every finished cell.
+    ``ready``: what :func:`prepare` gave for the same recipe, where several comparisons share it.
     """
     unknown = [m for m in methods if m not in METHODS]
     if unknown or not methods:
@@ -123,7 +125,7 @@ def compare(
         open_or_create(store, {**mine, "settings": choices})
         there = set(store.names("cells"))
         inputs = needs_inputs(list(methods), recipe)
-        setting = prepare(encoder, dataset, recipe, folds, template, seed, workers, advance, inputs)
+        setting = ready or prepare(encoder, dataset, recipe, folds, template, seed, workers, advance, inputs)
         elsewhere = None if other is None else prepare(encoder, other, recipe, "official", template, seed, workers, advance, inputs)
         targets = torch.from_numpy(setting.dataset.targets)
         plan = [

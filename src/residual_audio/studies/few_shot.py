@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +11,9 @@ import pandas as pd
 
 from ..data import AudioDataset
 from ..evaluation.readout import EvaluationError
-from ..evaluation.zero_shot import with_folds
 from ..models import Encoder
-from .compare import Comparison, compare
+from .compare import Comparison, compare, prepare
+from .methods import needs_inputs
 from .parts import fold_parts
 from .task import Recipe
 
@@ -80,15 +80,16 @@ def few_shot(
     """
     comparisons = {}
     rows = []
+    inputs = needs_inputs(list(methods), recipe)
+    setting = prepare(encoder, dataset, recipe, folds, template, seed, workers, advance, inputs)
     for number in shots:
         name = ALL if number is None else str(number)
         found = compare(
             encoder, dataset, methods, Path(out) / f"shots-{name}", recipe, folds=folds, template=template, repeats=repeats, shots=number,
-            seed=seed, workers=workers, advance=advance, tell=None if tell is None else lambda line, n=name: tell(f"{n} shots: {line}"),
+            seed=seed, ready=setting, tell=None if tell is None else lambda line, n=name: tell(f"{n} shots: {line}"),
         )  # fmt: skip
         comparisons[name] = found
-        readable = replace(dataset, clips=tuple(c for c in dataset.clips if c.id not in found.errors))
-        used = clips_used(with_folds(readable, folds, seed), number, seed, repeats)
+        used = clips_used(setting.dataset, number, seed, repeats)
         for row in found.summary.itertuples():
             measured = {c: getattr(row, c) for c in ("accuracy", "std", "low", "high", "trained")}
             rows.append({"method": row.method, "shots": name, **measured, **used})

@@ -48,13 +48,19 @@ def inner_parts(dataset: AudioDataset, rows: np.ndarray, test: np.ndarray, seed:
     return Parts(basis, train, stop, test)
 
 
+def apart(rows: np.ndarray, groups: list[str]) -> np.ndarray:
+    """The same rows, one of every speaker or recording first: few clips should not be of one."""
+    _, first = np.unique([groups[i] for i in rows], return_index=True)
+    return np.concatenate([rows[np.sort(first)], np.delete(rows, first)])
+
+
 def few_parts(dataset: AudioDataset, rows: np.ndarray, test: np.ndarray, seed: int, shots: int) -> Parts:
     """``shots`` clips a class in all, for every method: a quarter of them (at least one of two) say when to stop, the others are learned
     from. The basis needs no labels and is taken of the same clips. A single shot leaves none to stop on: the last epoch counts."""
     rng, targets = np.random.default_rng(seed), dataset.targets
     train, stop = [], []
     for c in range(len(dataset.labels)):
-        mine = rng.permutation(rows[targets[rows] == c])[:shots]
+        mine = apart(rng.permutation(rows[targets[rows] == c]), dataset.groups)[:shots]
         waiting = max(1, len(mine) // 4) if len(mine) > 1 else 0
         stop.append(mine[:waiting])
         train.append(mine[waiting:])
