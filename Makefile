@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Test files run side by side, one process a core.
+WORKERS ?= auto
 
 .PHONY: demo test lint bench setup clean
 
@@ -10,7 +12,7 @@ demo: $(READY)
 	$(RUN)/residual-audio demo --out runs/demo
 
 test: $(READY)
-	$(RUN)/python -m pytest
+	$(RUN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 lint: $(READY)
 	$(RUN)/ruff check .
@@ -18,7 +20,7 @@ lint: $(READY)
 	$(RUN)/mypy
 
 bench: $(READY)
-	for name in recording end_to_end memory dimension ablation scaling; do echo "== $$name"; $(RUN)/python benchmarks/$$name.py || exit 1; done
+	for name in recording end_to_end memory dimension ablation training folding scaling; do echo "== $$name"; $(RUN)/python benchmarks/$$name.py || exit 1; done
 
 setup: $(READY)
 

@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    # Workers side by side share the cores out; two that each take all of them wait for each other.
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))))
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test may touch the network, and a hub that does not answer is waited for
 
 from jaxtyping import install_import_hook

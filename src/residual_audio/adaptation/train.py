@@ -125,6 +125,13 @@ class Course:
         return float(loss.detach())
 
     @torch.no_grad()
+    def loss(self, places: Rows) -> float:
+        """Of a batch as things are."""
+        rows = self.lesson.train[places]
+        found = self.learner.embed(rows)
+        return float(self.lesson.objective.loss(found, torch.from_numpy(places).to(found.device), self.targets[rows], self.bank))
+
+    @torch.no_grad()
     def evaluate(self) -> tuple[float, float]:
         """Loss and accuracy on the stopping part; nothing where there is none."""
         if not len(self.lesson.stop):
@@ -140,24 +147,25 @@ class Course:
 
 
 def find_rate(learner: Learner, lesson: Lesson, how: Training, lowest: float = 1e-4, highest: float = 1.0, steps: int = 30) -> float:
-    """Raise the rate step by step; the answer is a third of where the smoothed loss was lowest. The parameters are put back."""
+    """Raise the rate step by step; the answer is a third of where the smoothed loss was furthest below its start. Parameters are put back.
+
+    Every batch is compared with its own loss before the first step: batches differ more from each other than a few steps change them.
+    Steps are Adam's whatever will be used: a schedule-free optimiser weighs its steps by their rate, and a rising one confuses it.
+    """
     before = [p.detach().clone() for p in learner.parameters]
     course = Course(learner, lesson, how)
-    rng = np.random.default_rng(how.seed)
-    optimiser = make_optimiser(learner.parameters, how.optimiser, lowest)
-    switch(optimiser, "train")
-    smooth, best, answer = 0.0, math.inf, lowest
-    batches: Iterator[Rows] = iter(())
+    batches = list(course.batches(np.random.default_rng(how.seed)))
+    starts = [course.loss(places) for places in batches[:steps]]
+    optimiser = make_optimiser(learner.parameters, "adam", lowest)
+    smooth, best, answer = 0.0, 0.0, lowest
     for i, rate in enumerate(np.geomspace(lowest, highest, steps)):
         for group in optimiser.param_groups:
             group["lr"] = float(rate)
-        places = next(batches, None)
-        if places is None:
-            batches = course.batches(rng)
-            places = next(batches)
-        smooth = 0.7 * smooth + 0.3 * course.step(places, optimiser)
+        number = i % len(batches)
+        change = course.step(batches[number], optimiser) - starts[number]
+        smooth = 0.7 * smooth + 0.3 * change
         value = smooth / (1 - 0.7 ** (i + 1))
-        if not math.isfinite(value) or value > 2 * best:
+        if not math.isfinite(value) or change > max(1.0, starts[number]):
             break
         if value < best:
             best, answer = value, float(rate)

@@ -4,7 +4,24 @@ from __future__ import annotations
 
 import typer
 
-from . import ablate, adapt, analyze, ask, compare, datasets, demo, describe, extract, few_shot, models, retrieve, search, zero_shot
+from . import (
+    ablate,
+    adapt,
+    analyze,
+    ask,
+    compare,
+    datasets,
+    demo,
+    describe,
+    extract,
+    few_shot,
+    models,
+    report,
+    reproduce,
+    retrieve,
+    search,
+    zero_shot,
+)
 
 app = typer.Typer(
     name="residual-audio",
@@ -15,7 +32,24 @@ app = typer.Typer(
     help="Look inside audio–text transformers and retune them, head by head.\n\n"
     "Start with `residual-audio demo`, which needs no download; then `residual-audio models` and `residual-audio datasets`.",
 )
-for module in (models, datasets, zero_shot, retrieve, extract, analyze, ablate, describe, ask, adapt, compare, few_shot, search, demo):
+for module in (
+    models,
+    datasets,
+    zero_shot,
+    retrieve,
+    extract,
+    analyze,
+    ablate,
+    describe,
+    ask,
+    adapt,
+    compare,
+    few_shot,
+    search,
+    report,
+    reproduce,
+    demo,
+):
     module.register(app)
 
 

@@ -73,6 +73,9 @@ def compare(
     residual-audio compare tiny synthetic-timbre --units "S3 heads" --out runs/compare-timbre
     ```
     """
+    from dataclasses import asdict
+
+    from ..report.figures import draw
     from ..report.tables import write_table
     from ..studies import METHODS, Recipe
     from ..studies.compare import compare as run_comparison

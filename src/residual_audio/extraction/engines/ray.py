@@ -24,9 +24,9 @@ import torch
 from torch import Tensor
 
 from ...audio import Preprocessing
-from ...images import ImagePreprocessing
 from ...data import Clip
 from ...data.synthetic import PREFIX
+from ...images import ImagePreprocessing
 from ...models import Encoder, EncoderError, load_encoder
 from ..shard import ExtractionError, Settings, ShardWriter
 from ..store import Store, shard_name

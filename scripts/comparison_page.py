@@ -1,0 +1,79 @@
+"""A page of comparisons: the commands that made them and their tables, as they are in the files of `residual-audio compare`.
+
+python scripts/comparison_page.py runs/compare-timbre runs/compare-voice --title "tiny, two tasks" --out docs/results/adaptation-tiny.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+from results_page import relative
+
+from residual_audio.report.tables import to_markdown
+
+
+def summary(folder: Path) -> pd.DataFrame:
+    """Methods with what they train, reach and cost."""
+    rows = pd.read_parquet(folder / "tables" / "comparison_summary.parquet")
+    paired = pd.read_parquet(folder / "tables" / "comparison_paired.parquet").set_index("method")
+    first = rows.method.iloc[0]
+    shown = pd.DataFrame(
+        {
+            "method": rows.method,
+            "trained": [f"{n:,}" for n in rows.trained],
+            "accuracy %, mean ± std over folds": [f"{100 * r.accuracy:.1f} ± {100 * r.std:.1f}" for r in rows.itertuples()],
+            "95 % over clips": [f"[{100 * r.low:.1f}, {100 * r.high:.1f}]" for r in rows.itertuples()],
+            f"points over {first} [95 %]": [
+                ""
+                if m not in paired.index
+                else f"{100 * paired.difference[m]:+.1f} [{100 * paired.low[m]:+.1f}, {100 * paired.high[m]:+.1f}]"
+                for m in rows.method
+            ],
+            "corrected p, Holm": ["" if m not in paired.index else f"{paired.p_holm[m]:.3f}" for m in rows.method],
+            "s a fold": [f"{v:.0f}" for v in rows.seconds],
+            "peak MB": [f"{v:.0f}" for v in rows.peak_mb],
+        }
+    )
+    if "other" in rows:
+        shown["zero-shot elsewhere %"] = [f"{100 * v:.1f}" if v == v else "–" for v in rows.other]
+    return shown
+
+
+def part(folder: Path, page: Path) -> str:
+    record = json.loads((folder / "comparison.json").read_text())
+    settings, data = record["settings"], record["dataset"]
+    cells = pd.read_parquet(folder / "tables" / "comparison_cells.parquet")
+    other = f"; zero-shot elsewhere: on {settings['other']}" if settings.get("other") else ""
+    text = f"\n## {data['name']}, {settings['recipe']['units']}\n\n```\n{relative(record['command'])}\n```\n\n"
+    text += f"{data['clips']} clips, {data['classes']} classes, {cells.fold.nunique()} folds ({data['folds']}){other}.\n\n"
+    text += to_markdown(summary(folder)) + "\n"
+    figure = folder / "figures" / "accuracy_vs_parameters.png"
+    if figure.exists():
+        target = page.parent / f"{page.stem}-{folder.name}.png"
+        shutil.copyfile(figure, target)
+        text += f"\n![accuracy against trained numbers]({target.name})\n"
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("comparisons", type=Path, nargs="+")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--title", required=True)
+    parser.add_argument("--said", type=Path, help="Markdown to stand before the tables: what they say.")
+    parser.add_argument("--machine", default="2 cores of an AMD EPYC (AVX2), CPU only")
+    args = parser.parse_args()
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    text = f"# {args.title}\n\nMade on {args.machine} by the commands below, and written here by `python scripts/comparison_page.py`.\n"
+    text += "Methods and parts: [adaptation](../adaptation.md). Seconds and memory are those of a machine that did other things too.\n"
+    if args.said:
+        text += "\n" + args.said.read_text().strip() + "\n"
+    args.out.write_text(text + "".join(part(folder, args.out) for folder in args.comparisons))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Clips as a page plays and shows them: short mono excerpts, and spectrograms of a few thousand bytes."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pandas as pd
+import soundfile
+import torch
+
+from ...audio import AudioError, MelSpec, log_mel, read
+from ...data import Clip
+from .pack import base64_of
+
+RATE, SECONDS = 16000, 2.5
+SHAPE = (48, 80)  # mel bands × columns of a spectrogram
+FLOOR = 70.0  # dB below the loudest cell that are still seen
+SPEC = MelSpec(n_fft=512, hop=RATE // 100, mels=SHAPE[0], filter_rate=RATE, f_min=40.0, f_max=RATE / 2)
+
+
+def encoded(samples: np.ndarray) -> str:
+    """A data address; MP3, which every browser plays, or Ogg Vorbis where libsndfile cannot write it."""
+    file = io.BytesIO()
+    mp3 = "MP3" in soundfile.available_formats()
+    peak = max(float(np.abs(samples).max()), 1e-9)
+    # Clips differ by far in loudness; a page is listened to at one volume.
+    level = (samples * (0.7 / peak)).astype(np.float32)
+    if mp3:
+        soundfile.write(file, level, RATE, format="MP3", subtype="MPEG_LAYER_III", compression_level=0.75)
+    else:
+        soundfile.write(file, level, RATE, format="OGG", subtype="VORBIS", compression_level=0.7)
+    return f"data:audio/{'mpeg' if mp3 else 'ogg'};base64,{base64_of(np.frombuffer(file.getvalue(), np.uint8))}"
+
+
+def spectrogram(samples: np.ndarray) -> np.ndarray:
+    """``[mel, column]`` in 0 … 255, the loudest cell at 255 and what is :data:`FLOOR` dB below it at 0."""
+    decibels = log_mel(torch.from_numpy(np.ascontiguousarray(samples)), SPEC).T
+    columns = torch.nn.functional.adaptive_avg_pool1d(decibels, SHAPE[1])
+    return ((columns - columns.max()).clamp_min(-FLOOR) / FLOOR + 1).mul(255).round().to(torch.uint8).numpy()
+
+
+def shown_clips(
+    clips: pd.DataFrame, rows: Sequence[int], classes: Sequence[str], audio: str, out: Path, advance: Callable[[int], object] | None = None
+) -> list[dict[str, Any]]:
+    """One record a clip. ``audio``: ``embed`` an excerpt, ``link`` to the file, or ``none``; a clip that cannot be read says so."""
+    position = {label: i for i, label in enumerate(classes)}
+    shown = []
+    for row in rows:
+        clip = Clip(*(str(clips[k][row]) for k in ("id", "path", "label")))
+        record: dict[str, Any] = {"id": clip.id, "class": position[clip.label]}
+        try:
+            source = clip.audio
+            samples = read(source, RATE, seconds=SECONDS)
+            record["seconds"] = round(len(samples) / RATE, 2)
+            record["spectrogram"] = base64_of(spectrogram(samples))
+            if audio == "embed":
+                record["audio"] = encoded(samples)
+            elif audio == "link" and isinstance(source, Path):
+                record["audio"] = quote(Path(os.path.relpath(source.resolve(), out.resolve().parent)).as_posix())
+        except AudioError as error:
+            record["error"] = str(error)
+        shown.append(record)
+        if advance is not None:
+            advance(1)
+    return shown

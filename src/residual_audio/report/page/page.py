@@ -1,0 +1,177 @@
+"""One self-contained ``report.html`` of a run: no server, no network, opens from disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ... import __version__
+from ...evaluation.metrics import outcome
+from ...evaluation.significance import mean_interval
+from ...extraction import Run, StoreError
+from . import gather
+from .audio import SHAPE, shown_clips
+from .components import head_components
+from .model_part import ModelPart, ask, equaliser
+from .outcomes import comparison, is_comparison, predictions
+from .pack import as_script, digits
+
+HERE = Path(__file__).parent
+SCRIPTS = ("base.js", "plots.js", "overview.js", "heads.js", "head.js", "equaliser.js", "ask.js", "classes.js", "page.js")
+CITE = "Basile, Maiorca, Bortolussi, Rodolà & Locatello 2024: ResiDual Transformer Alignment with Spectral Decomposition, arXiv 2411.00246"
+
+
+def write_report(
+    run: Run,
+    out: Path,
+    *,
+    compare: Sequence[str | Path] = (),
+    part: ModelPart | None = None,
+    gains: Mapping[str, np.ndarray] | None = None,
+    audio: str = "embed",
+    clips: int = 120,
+    command: str = "",
+    advance: Callable[[int], object] | None = None,
+) -> Path:
+    """Gather a run's tables, some of its clips and what a model said (``part``) into one file; returns its path.
+
+    ``compare``: folders of `residual-audio compare`, or other runs of the same model. ``gains``: learned gains by head label.
+    """
+    data = page_data(run, out, compare=compare, part=part, gains=gains or {}, audio=audio, clips=clips, command=command, advance=advance)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    draft = out.with_name(f".{out.name}.tmp")
+    draft.write_text(rendered(data), encoding="utf-8")
+    draft.replace(out)
+    return out
+
+
+def rendered(data: dict[str, Any]) -> str:
+    """The template with styles, scripts, the plotting library and the data inside."""
+    from jinja2 import Environment, FileSystemLoader
+    from plotly.offline import get_plotlyjs
+
+    environment = Environment(loader=FileSystemLoader(HERE), autoescape=True)
+    return environment.get_template("template.html").render(
+        title=data["meta"]["title"],
+        style=(HERE / "page.css").read_text(encoding="utf-8"),
+        plotly=get_plotlyjs().replace("</script", "<\\/script"),
+        data=as_script(data),
+        script="\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS),
+    )
+
+
+def page_data(
+    run: Run, out: Path, *, compare: Sequence[str | Path], part: ModelPart | None, gains: Mapping[str, np.ndarray], audio: str, clips: int,
+    command: str, advance: Callable[[int], object] | None,
+) -> dict[str, Any]:  # fmt: skip
+    """Everything that the page knows, as JSON."""
+    folder = run.store.local
+    if folder is None:
+        raise StoreError(f"{run.store.address} is remote; copy it here first")
+    table = run.clips
+    classes = sorted(table["label"].astype(str).unique())
+    targets = np.array([classes.index(str(label)) for label in table["label"]])
+    labels = [u.label for u in run.units.where("head")]
+    rows = part_rows(gather.pool_rows(table["label"].astype(str), clips), part)
+    place = {int(row): i for i, row in enumerate(rows)}
+    comparisons, others = split(compare)
+    lacking = gather.missing(run, folder)
+    colours = gather.measures(folder, labels) + gather.other_runs(others, labels)
+    if gains:
+        change = [float(np.abs(gains[x] - 1).mean()) if x in gains else float("nan") for x in labels]
+        what = "mean distance of the learned gains from one; empty: no gains here"
+        colours.append({"key": "gain", "name": "gain change", "help": what, "kind": "up", "values": digits(change)})
+    heads = run.units.where("head")
+    return {
+        "meta": meta(run, out, targets, part),
+        "commands": gather.commands(run, folder, [c["command"] for c in comparisons], command),
+        "missing": lacking,
+        "classes": classes,
+        "heads": {"label": labels, "stage": [u.stage for u in heads], "block": [u.block for u in heads], "head": [u.head for u in heads]},
+        "measures": colours,
+        "by_class": gather.class_columns(folder, labels, classes),
+        "stages": gather.stages(folder),
+        "components": head_components(run, rows, targets, len(classes)) if "head" in run.keys else None,
+        "near": gather.neighbours(folder, labels),
+        "words": gather.words(folder, labels),
+        "clusters": gather.clustering(folder, labels),
+        "comparisons": comparisons,
+        "outcomes": outcomes(comparisons, compare, run, targets, place, part),
+        "equaliser": equaliser(part, place, bool(gains)) if part is not None and len(part.rows) else None,
+        "ask": ask(part, [u.label for u in run.units], place) if part is not None else None,
+        "spectrogram": list(SHAPE),
+        "clips": shown_clips(table, rows.tolist(), classes, audio, out, advance),
+    }
+
+
+def part_rows(rows: np.ndarray, part: ModelPart | None) -> np.ndarray:
+    """The clips of the page: those that were drawn, and any that the model was asked about."""
+    return rows if part is None else np.union1d(rows, part.rows)
+
+
+def split(compare: Sequence[str | Path]) -> tuple[list[dict[str, Any]], list[Run]]:
+    """Comparisons of methods, and other runs."""
+    comparisons, runs = [], []
+    for address in compare:
+        if is_comparison(Path(address)):
+            comparisons.append(comparison(Path(address)))
+        else:
+            runs.append(Run.open(address))
+    return comparisons, runs
+
+
+def outcomes(
+    comparisons: list[dict[str, Any]], compare: Sequence[str | Path], run: Run, targets: np.ndarray, place: dict[int, int], part: ModelPart | None
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Who chose what, held out where a comparison says it; else the model with and without the adapter, on the page's clips."""
+    found = []
+    for one, folder in zip(comparisons, [Path(c) for c in compare if is_comparison(Path(c))], strict=True):
+        chosen = predictions(folder, run, targets)
+        if len(chosen) > 1:
+            every = list(range(len(targets)))
+            what = "every clip was scored once, by a model that had not seen it"
+            found.append({"name": f"cross-validated ({one['name']})", "what": what, "targets": targets.tolist(), "methods": chosen,
+                          "clips": [place.get(i, -1) for i in every], "ids": run.clips["id"].astype(str).tolist()})  # fmt: skip
+    if part is not None and part.adapted is not None:
+        mine = targets[part.rows]
+        chosen = {n: outcome(s, mine).predicted.tolist() for n, s in (("plain", part.base), ("adapter", part.adapted))}
+        what = "the whole model without and with the adapter; some of these clips may have been used to learn its gains"
+        found.append({"name": "this adapter", "what": what, "targets": mine.tolist(), "methods": chosen,
+                      "clips": [place[int(r)] for r in part.rows],
+                      "ids": run.clips["id"].astype(str).iloc[part.rows].tolist()})  # fmt: skip
+    return found
+
+
+def meta(run: Run, out: Path, targets: np.ndarray, part: ModelPart | None) -> dict[str, Any]:
+    """Model, data, preprocessing, counts, errors and the first figure."""
+    info, everything = run.info, run.all_clips
+    bad = everything[everything.status != "ok"]
+    policy = {k: v for k, v in info["preprocessing"].items() if not isinstance(v, dict) and v is not None}
+    accuracy = None
+    if part is not None:
+        own = [i for i, (_, kind) in enumerate(part.texts) if kind == "class"]
+        if own and len(own) == targets.max(initial=0) + 1:
+            correct = outcome(part.scores[:, own], targets).correct
+            accuracy = {**mean_interval(correct)._asdict(), "clips": len(correct), "classifier": part.classifier}
+    version = info.get("versions", {})
+    return {
+        "title": f"{info['model']['name']} on {info['dataset']['name']}",
+        "model": info["model"],
+        "dataset": {**info["dataset"], "readable": len(targets), "classes": int(targets.max(initial=-1)) + 1},
+        "preprocessing": [[k, v if isinstance(v, str) else json.dumps(v)] for k, v in policy.items()],
+        "mel": info["preprocessing"].get("mel"),
+        "errors": [{"id": str(r.id), "error": str(r.error)} for r in bad.itertuples()][:50],
+        "failed": len(bad),
+        "units": {"heads": len(run.units.where("head")), "blocks": len(run.units.blocks), "stages": len(run.units.heads)},
+        "accuracy": accuracy,
+        "versions": version,
+        "made": datetime.now(UTC).isoformat(timespec="minutes"),
+        "cite": [f"residual-audio {__version__}", CITE],
+        "model_notes": list(part.notes) if part is not None else [],
+        "name": out.name,
+    }

@@ -1,0 +1,76 @@
+"""A hub of one's own: the part of the model hub's HTTP interface that uploading and downloading small files need, in memory."""
+
+import base64
+import hashlib
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class Hub(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def answer(self, body: bytes | dict, status: int = 200, **headers: str) -> None:
+        data = json.dumps(body).encode() if isinstance(body, dict) else body
+        self.send_response(status)
+        for key, value in {"Content-Length": str(len(data)), "X-Repo-Commit": COMMIT, **headers}.items():
+            self.send_header(key.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/api/repos/create":
+            self.server.created.append(json.loads(body)["name"])
+            self.answer({"url": f"{self.server.address}/me/gains"})
+        elif "/preupload/" in self.path:
+            files = [{"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in json.loads(body)["files"]]
+            self.answer({"files": files})
+        elif "/commit/" in self.path:
+            for line in filter(None, body.split(b"\n")):
+                entry = json.loads(line)
+                if entry["key"] == "file":
+                    self.server.files[entry["value"]["path"]] = base64.b64decode(entry["value"]["content"])
+            self.answer({"success": True, "commitOid": COMMIT, "commitUrl": f"{self.server.address}/me/gains/commit/{COMMIT}"})
+        elif self.path == "/api/validate-yaml":
+            self.answer({"warnings": [], "errors": []})
+        else:
+            self.answer({"error": f"no {self.path}"}, 404)
+
+    def do_GET(self):
+        name = self.path.rpartition("/")[2].partition("?")[0]
+        if "/resolve/" in self.path and name in self.server.files:
+            data = self.server.files[name]
+            self.answer(data, ETag=f'"{hashlib.sha1(data).hexdigest()}"', Accept_Ranges="bytes")
+        elif "/tree/" in self.path:
+            entries = [
+                {"type": "file", "path": f, "size": len(d), "oid": hashlib.sha1(d).hexdigest()} for f, d in self.server.files.items()
+            ]
+            self.answer(json.dumps(entries).encode(), Content_Type="application/json")
+        elif self.path.startswith("/api/models/me/gains") and self.server.files:
+            siblings = [{"rfilename": f} for f in self.server.files]
+            self.answer({"id": "me/gains", "modelId": "me/gains", "sha": COMMIT, "siblings": siblings, "private": False, "tags": []})
+        else:
+            self.answer({"error": f"no {self.path}"}, 404, X_Error_Code="RepoNotFound")
+
+    do_HEAD = do_GET
+
+
+@contextmanager
+def running_hub():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    server.files, server.created = {}, []
+    server.address = f"http://127.0.0.1:{server.server_port}"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()

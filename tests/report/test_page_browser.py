@@ -1,0 +1,253 @@
+"""The page in a real browser, opened from disk: it asks nobody for anything, follows clicks and keys, plays, computes, and escapes."""
+
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from residual_audio.analysis import analyze
+from residual_audio.cli.compare import compare
+from residual_audio.cli.report import learned, model_part
+from residual_audio.evaluation.metrics import outcome
+from residual_audio.report.page import write_report
+from residual_audio.report.tables import write_table
+from tests.helpers.page import CLASSES, HOSTILE
+
+WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
+
+
+@pytest.fixture(scope="module")
+def report(made, tmp_path_factory):
+    """A page of the run with its analysis, a real comparison and the adapter; without ablation and words. Also what was put into it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RESIDUAL_AUDIO_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setattr(sys, "argv", ["residual-audio", "compare"])
+        for name, table in analyze(made.run, similarity=["spectra", "direct"]).tables.items():
+            write_table(table, made.folder / "tables", name)
+        folder = tmp_path_factory.mktemp("page") / "compared"
+        compare("tiny", f"table:{made.folder.parent / 'breaking.csv'}", folder, methods="plain,probe")
+        part = model_part(made.run, made.encoder, made.residual, 15, ["synthetic"], 12, "sound-of", None)
+        path = write_report(
+            made.run, folder.parent / "report.html", compare=[folder], part=part, gains=learned(made.residual), clips=15, command="residual-audio …"
+        )
+    return path, part
+
+
+@pytest.fixture
+def opened(browser, report):
+    """``opened("view=heads")`` → a page; at the end nothing may have been complained about or asked of a network."""
+    pages, trouble = [], []
+
+    def go(address="", size="desktop", scheme="light"):
+        width, height = WIDTHS[size]
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+        page.on("console", lambda m: trouble.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda e: trouble.append(str(e)))
+        page.on("dialog", lambda d: (trouble.append(f"dialog {d.message}"), d.dismiss()))
+        page.on("request", lambda r: trouble.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
+        page.goto(f"{report[0].as_uri()}#{address}")
+        page.wait_for_selector("[role=tab][aria-selected=true]")
+        pages.append(page)
+        return page
+
+    yield go
+    for page in pages:
+        page.close()
+    assert trouble == []
+
+
+def accuracy(page):
+    return float(page.locator("#equaliser .tiles").get_attribute("data-accuracy"))
+
+
+def volume(page, label, value):
+    """Move a slider as a user does: the browser tells the page of it."""
+    page.locator(f'[data-volume="{label}"]').evaluate("(e, v) => { e.value = v; e.dispatchEvent(new Event('input', { bubbles: true })); }", str(value))
+
+
+def direct_accuracy(made, part, volumes=None, strength=1.0):
+    """Σ in numpy, from the arrays before they were packed."""
+    heads = [u.label for u in made.run.units.where("head")]
+    scores = part.base.copy()
+    for label, value in (volumes or {}).items():
+        scores += (value - 1) * part.whole[:, heads.index(label)]
+    for label, axis, gain in zip(part.knobs, part.axis, part.gain, strict=True):
+        scores += (volumes or {}).get(label, 1) * np.einsum("cak,a->ck", axis, strength * (gain - 1))
+    targets = np.array([sorted(CLASSES).index(x) for x in made.run.clips["label"].iloc[part.rows]])
+    return float(outcome(scores, targets).correct.mean())
+
+
+def test_it_is_one_small_file_of_its_own(report):
+    text = report[0].read_text(encoding="utf-8")
+    assert report[0].stat().st_size < 15e6
+    assert not re.search(r"<(script|link|img|iframe)[^>]*(src|href)=[\"']?(https?:)?//", text)
+    assert text.count(HOSTILE) == 0
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S).group(1))
+    assert HOSTILE in data["classes"]
+    assert data["meta"]["failed"] == 1
+    assert data["meta"]["errors"][0]["id"] == "broken"
+
+
+def test_every_part_opens_at_every_size_and_in_the_dark(opened):
+    for size in WIDTHS:
+        for scheme in ("light", "dark"):
+            page = opened("view=overview", size, scheme)
+            for name in ("overview", "heads", "equaliser", "ask", "classes"):
+                page.click(f"#tab-{name}")
+                page.wait_for_selector(f"#{name} .plot .main-svg")
+                assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (name, size)
+            ink, ground = page.evaluate("[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]")
+            light = sum(map(int, re.findall(r"\d+", ground)[:3])) > sum(map(int, re.findall(r"\d+", ink)[:3]))
+            assert light == (scheme == "light")
+
+
+def test_a_click_on_a_head_changes_the_panel_and_the_address(opened):
+    page = opened("view=heads")
+    before = page.inner_text("#head")
+    page.click('[data-head="S2B1H7"]')
+    assert "S2B1H7" in page.inner_text("#head h2")
+    assert page.inner_text("#head") != before
+    assert "head=S2B1H7" in page.url
+    assert page.locator('[data-head="S2B1H7"]').first.get_attribute("aria-selected") == "true"
+    page.click("#head .pick button >> text=PC2")
+    assert "pc=2" in page.url
+    assert "Clips at both ends of PC2" in page.inner_text("#head")
+
+
+def test_keys_move_through_heads_and_parts(opened):
+    page = opened("view=heads&head=S2B1H7")
+    page.locator('#heads [data-head="S2B1H7"]').focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert "head=S2B2H8" in page.url
+    page.locator("#tab-heads").focus()
+    page.keyboard.press("ArrowRight")
+    assert "view=equaliser" in page.url
+    assert page.is_visible("#equaliser")
+
+
+def test_search_and_filter_dim_the_others(opened):
+    page = opened("view=heads")
+    page.fill("#heads input[type=search]", "s2b1h1")
+    names = page.locator("#heads .cell:not(.dim)").evaluate_all("cells => cells.map(c => c.dataset.head)")
+    assert names == ["S2B1H1", *(f"S2B1H{i}" for i in range(10, 16))]
+    page = opened("view=heads&stage=1")
+    assert page.locator("#heads .cell:not(.dim)").count() == 16
+
+
+def test_a_brush_over_two_measures_keeps_what_is_inside(opened, made):
+    page = opened("view=heads&x=fisher&y=evr_1")
+    page.wait_for_selector("#heads .plot .main-svg .point")
+    box = page.locator("#heads .stays .plot .nsewdrag").bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 5, steps=4)
+    page.mouse.up()
+    page.wait_for_function("location.hash.includes('brush=')")
+    left = set(page.locator("#heads .cell:not(.dim)").evaluate_all("cells => cells.map(c => c.dataset.head)"))
+    low, high = map(float, re.search(r"brush=([-\d.]+)%2C([-\d.]+)", page.url).groups())
+    import pandas as pd
+
+    heads = pd.read_parquet(made.folder / "tables" / "heads.parquet").set_index("label").fisher
+    assert 0 < len(left) < len(heads)
+    assert left <= set(heads.index[heads.between(low, high)])
+
+
+def test_a_player_plays(opened):
+    page = opened("view=heads")
+    player = page.locator("#head audio").first
+    player.evaluate("async a => { a.muted = true; await a.play(); }")
+    page.wait_for_function("document.querySelector('#head audio').currentTime > 0.05")
+    assert 0.5 < player.evaluate("a => a.duration") < 3
+
+
+def test_gains_change_the_shown_accuracy_as_numpy_says(opened, report, made):
+    page = opened("view=equaliser")
+    part, clip = report[1], 1 / len(report[1].rows) + 1e-9
+    assert accuracy(page) == pytest.approx(direct_accuracy(made, part), abs=clip)
+    shown = {accuracy(page)}
+    moves = {}
+    for label in part.knobs[:12]:
+        if page.locator(f'[data-volume="{label}"]').count():
+            moves[label] = 0.0
+            volume(page, label, 0)
+            shown.add(accuracy(page))
+    assert accuracy(page) == pytest.approx(direct_accuracy(made, part, moves), abs=clip)
+    page.locator("#strength").evaluate("e => { e.value = 0; e.dispatchEvent(new Event('input', { bubbles: true })); }")
+    page.click("text=Undo my moves")
+    assert accuracy(page) == pytest.approx(direct_accuracy(made, part, strength=0), abs=1e-9)
+    shown.add(accuracy(page))
+    assert len(shown) > 1
+    assert "direct effect" in page.inner_text("#equaliser")
+
+
+def test_a_shared_address_restores_the_view(opened):
+    first = opened("view=heads")
+    first.click('[data-head="S3B1H20"]')
+    first.select_option("#heads select[aria-label=Colour]", "twonn")
+    first.fill("#heads input[type=search]", "S3")
+    first.click("#tab-equaliser")
+    volume(first, "S3B1H20", 1.5) if first.locator('[data-volume="S3B1H20"]').count() else first.fill("#strength", "0.4")
+    address = first.url.split("#")[1]
+    second = opened(address)
+    assert second.locator("#tab-equaliser").get_attribute("aria-selected") == "true"
+    assert accuracy(second) == accuracy(first)
+    second.click("#tab-heads")
+    assert second.inner_text("#head h2").startswith("S3B1H20")
+    assert second.input_value("#heads select[aria-label=Colour]") == "twonn"
+    assert second.input_value("#heads input[type=search]") == "S3"
+    assert second.locator("#heads .cell:not(.dim)").count() == 64
+
+
+def test_a_class_named_like_a_script_is_text_everywhere(opened):
+    page = opened("view=ask")
+    page.click(f"#ask .pick button >> text={HOSTILE}")
+    assert HOSTILE in page.inner_text("#ask h2 >> nth=1")
+    page.click("#tab-classes")
+    page.wait_for_selector("#classes .plot .main-svg")
+    assert HOSTILE in page.inner_text("#classes table")
+    labels = page.locator("#classes .plot .ytick text").all_text_contents()
+    assert any(label.startswith(HOSTILE[:10]) for label in labels)
+    page.click("#tab-heads")
+    assert any(HOSTILE in text for text in page.locator("#head figcaption").all_text_contents())
+    assert page.locator("main script, main img").count() == 0
+
+
+def test_asking_colours_heads_and_shows_maps(opened):
+    page = opened("view=ask&ask=bell")
+    assert page.locator("#ask .map canvas").count() == 3
+    colours = set(page.locator("#ask .cell").evaluate_all("cells => cells.map(c => c.style.background)"))
+    assert len(colours) > 10
+    page.fill("#asked", "no such thing")
+    assert "residual-audio ask" in page.inner_text("#ask")
+
+
+def test_confusion_counts_are_the_comparisons(opened, report):
+    import pandas as pd
+
+    summary = pd.read_parquet(report[0].parent / "compared" / "tables" / "comparison_cells.parquet")
+    page = opened("view=classes&before=plain&after=probe")
+    shown = [float(x) for x in re.findall(r": ([\d.]+) % right", page.inner_text("#classes"))]
+    for method, value in zip(("plain", "probe"), shown, strict=True):
+        mine = summary[summary.method == method]
+        assert value == pytest.approx(100 * (mine.accuracy * mine.clips).sum() / mine.clips.sum(), abs=0.06)
+
+
+def test_what_is_missing_names_the_command(opened):
+    page = opened("view=heads")
+    text = page.inner_text("#head")
+    assert "residual-audio ablate tiny" in text
+    assert "residual-audio describe" in text
+
+
+def test_the_page_is_ready_before_the_plots(opened, capsys):
+    page = opened("view=heads")
+    page.wait_for_selector("#heads .plot .main-svg")
+    ready, loaded = page.evaluate("(() => { const t = performance.getEntriesByType('navigation')[0]; return [t.domContentLoadedEventEnd, t.loadEventEnd]; })()")
+    with capsys.disabled():
+        print(f"\nthe page was ready after {ready:.0f} ms and loaded after {loaded:.0f} ms")
+    assert torch.isfinite(torch.tensor([ready, loaded])).all()

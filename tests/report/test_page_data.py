@@ -1,0 +1,174 @@
+"""What the page is told: components against scikit-learn, effects and maps against the run's own shares, answers against `ask`."""
+
+import base64
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.decomposition import PCA
+
+from residual_audio.evaluation import prompt_directions
+from residual_audio.meaning import ask
+from residual_audio.meaning.tokens import token_map
+from residual_audio.report.page.audio import RATE, SECONDS, SHAPE, encoded, shown_clips, spectrogram
+from residual_audio.report.page.components import head_components
+from residual_audio.report.page.gather import pool_rows
+from residual_audio.report.page.pack import as_script, digits, quantised
+from residual_audio.studies.page_answers import answers
+from residual_audio.studies.page_data import knobs, page_effects
+
+from tests.helpers.page import CLASSES, HOSTILE
+
+TEXTS = ("a bell", "rain")
+
+
+@pytest.fixture(scope="module")
+def directions(made):
+    return prompt_directions(made.encoder, [*TEXTS], ["{}"])
+
+
+@pytest.fixture(scope="module")
+def effects(made, directions):
+    rows = np.arange(0, 21, 3)
+    mapped = {int(rows[2]): [0, 1]}
+    turned = knobs(made.run, made.residual)
+    return (*page_effects(made.encoder, made.run, rows, directions, turned, made.residual, mapped, directions), rows, turned)
+
+
+def shares_of(run, rows, directions):
+    """Units' shares of the cosines, from what extraction stored."""
+    shares, constant = run.joint_shares(rows.tolist())
+    length = run.array("embedding.joint")[rows].norm(dim=-1)
+    return shares @ directions.T / length[:, None, None], constant @ directions.T / length[:, None]
+
+
+def test_scores_are_the_cosines_of_the_run(made, effects, directions):
+    found, _, rows, _ = effects
+    shares, constant = shares_of(made.run, rows, directions)
+    torch.testing.assert_close(found.base, shares.sum(1) + constant, atol=1e-5, rtol=0)
+
+
+def test_axes_of_a_whole_basis_sum_to_the_head(effects, made):
+    found, _, _, turned = effects
+    heads = [u.label for u in made.run.units.where("head")]
+    for i in (0, 17, 63):
+        torch.testing.assert_close(found.axis[i].sum(1), found.whole[:, heads.index(turned.heads[i])], atol=1e-6, rtol=1e-4)
+
+
+def test_heads_about_no_mean_are_the_stored_shares(made, directions, effects):
+    """With μ = 0 the whole of a head is its stored share without the projection's bias, which heads of one block have in common."""
+    rows = effects[2]
+    turned = knobs(made.run, made.residual)
+    bare = type(turned)(turned.heads[:1], turned.axes[:1], turned.gain[:1], [torch.zeros_like(m) for m in turned.mean])
+    found, _ = page_effects(made.encoder, made.run, rows, directions, bare, None, {}, directions)
+    shares, _ = shares_of(made.run, rows, directions)
+    for place in ((0, 1), (1, 0), (2, 3), (3, 1)):
+        units = made.run.units.where("head", *place)
+        mine = [made.run.units.where("head").index(u) for u in units]
+        stored = shares[:, [made.run.units.index(u) for u in units]]
+        got = found.whole[:, mine]
+        torch.testing.assert_close(got - got[:, :1], stored - stored[:, :1], atol=1e-5, rtol=1e-4)
+
+
+def test_the_adapted_scores_are_those_of_the_adapted_model(made, effects, directions):
+    from residual_audio.adaptation import fold
+
+    found, _, rows, _ = effects
+    folded = fold(made.encoder, made.residual)
+    again = folded.embed_audio([made.run.clips["path"][i] for i in rows]) @ directions.T
+    torch.testing.assert_close(found.adapted, again.float(), atol=1e-5, rtol=0)
+    assert (found.adapted - found.base).abs().max() > 1e-3
+
+
+def test_maps_sum_to_the_units_shares_and_are_the_token_map(made, effects, directions):
+    _, maps, rows, _ = effects
+    row = int(rows[2])
+    shares, _ = shares_of(made.run, np.array([row]), directions)
+    prepared = made.encoder.prepare(made.run.clips["path"][row])
+    for text in (0, 1):
+        plane = maps[row, text]
+        assert plane.sum() == pytest.approx(float(shares[0, :, text].sum()), abs=1e-5)
+        whole = token_map(made.encoder, prepared.features, torch.tensor([prepared.longer]), directions[text]).of()
+        f, t = whole.shape[0] // plane.shape[0], whole.shape[1] // plane.shape[1]
+        cells = whole.unflatten(0, (-1, f)).unflatten(2, (-1, t)).sum((1, 3))
+        np.testing.assert_allclose(plane, cells.numpy(), atol=1e-5)
+
+
+def test_answers_are_those_of_ask(made, directions, monkeypatch, tmp_path):
+    monkeypatch.setenv("RESIDUAL_AUDIO_CACHE", str(tmp_path))
+    found = answers(made.run, directions, np.arange(len(made.run.clips)))
+    asked = ask(made.run, TEXTS[0], "heads", encoder=made.encoder, top=200, components=3)
+    table = asked.tables["ask_units"].set_index("label").share
+    for unit in made.run.units.where("head")[::7]:
+        assert float(found.share[0, made.run.units.index(unit)]) == pytest.approx(table[unit.label], abs=1e-4)
+    best = asked.tables["ask_components"].sort_values("share", ascending=False).head(3)
+    got = [(made.run.units[u].label, k) for u, k, _, _ in found.components[0][:3]]
+    assert got == list(zip(best.label, best.component, strict=True))
+    assert [c[2] for c in found.components[0][:3]] == pytest.approx(best.share.tolist(), abs=1e-4)
+
+
+def test_components_are_scikit_learns(made):
+    labels = made.run.clips["label"]
+    targets, rows = np.array([CLASSES.index(x) for x in labels]), np.arange(0, 21, 2)
+    found = head_components(made.run, rows, targets, 3)
+    for head in (0, 90, 183):
+        outputs = made.run.heads[:][:, head].double().numpy()
+        reference = PCA().fit(outputs)
+        np.testing.assert_allclose(found[head]["spectrum"], reference.explained_variance_ratio_, rtol=1e-3, atol=1e-6)
+        scores = reference.transform(outputs)[:, 0]
+        one = found[head]["parts"][0]
+        if found[head]["parts"][0]["low"][0] == int(scores[rows].argmax()):
+            scores = -scores
+        assert one["low"][0] == int(scores[rows].argmin())
+        assert one["high"][0] == int(scores[rows].argmax())
+        means = [scores[targets == c].mean() / scores.std() for c in range(3)]
+        np.testing.assert_allclose(one["means"], means, rtol=5e-3, atol=2e-3)
+
+
+def test_the_page_takes_clips_class_by_class():
+    labels = pd.Series(["a"] * 10 + ["b"] * 2 + ["c"] * 3)
+    assert labels[pool_rows(labels, 7)].value_counts().to_dict() == {"a": 3, "b": 2, "c": 2}
+    assert pool_rows(labels, 99).tolist() == list(range(15))
+
+
+def test_numbers_survive_packing():
+    values = np.random.default_rng(0).standard_normal((5, 6, 7)) * np.array([1, 10, 0, 1e-4, 3])[:, None, None]
+    packed = quantised(values, (1, 2))
+    steps = np.frombuffer(base64.b64decode(packed["int8"]), np.int8).reshape(packed["shape"])
+    scale = np.frombuffer(base64.b64decode(packed["scale"]), "<f4")
+    assert (np.abs(steps * scale[:, None, None] - values) <= np.abs(values).max((1, 2), keepdims=True) / 250 + 1e-12).all()
+    assert digits([1.23456, float("nan"), float("inf")], 3) == [1.23, None, None]
+
+
+@pytest.mark.parametrize("label", [HOSTILE, "<!--<script>", "]]>", "\u2028 & \\ \" '"])
+def test_no_label_leaves_the_script_element(label):
+    text = as_script({label: [label]})
+    assert "<" not in text
+    assert ">" not in text
+    assert json.loads(text) == {label: [label]}
+
+
+def test_sounds_are_short_and_can_be_played_again(made, tmp_path):
+    import io
+
+    import soundfile
+
+    shown = shown_clips(made.run.clips, [0, 8], CLASSES, "embed", tmp_path / "x.html")
+    kind, _, data = shown[0]["audio"].partition(";base64,")
+    samples, rate = soundfile.read(io.BytesIO(base64.b64decode(data)))
+    assert kind in ("data:audio/mpeg", "data:audio/ogg")
+    assert rate == RATE
+    assert len(samples) / rate == pytest.approx(shown[0]["seconds"], abs=0.15)
+    assert shown[0]["seconds"] <= SECONDS
+    tone = np.sin(2 * np.pi * 3000 * np.arange(RATE) / RATE).astype(np.float32)
+    image = spectrogram(tone)
+    assert image.shape == SHAPE
+    assert image.max() == 255
+    # 3 kHz on a Slaney scale from 40 Hz to 8 kHz: 31.4 of 0.6 … 45.2 mel, so about two thirds up.
+    assert abs(int(image.mean(1).argmax()) - SHAPE[0] * 0.69) < 3
+    assert len(encoded(tone)) < 20_000
+    linked = shown_clips(made.run.clips, [0], CLASSES, "link", made.folder / "report.html")
+    assert linked[0]["audio"] == "../0-0.wav"
+    assert "audio" not in shown_clips(made.run.clips, [0], CLASSES, "none", tmp_path / "x.html")[0]
