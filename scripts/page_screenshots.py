@@ -1,7 +1,8 @@
 """Pictures of a report's page, for the documentation and for looking at it: ``python scripts/page_screenshots.py runs/demo/report.html``.
 
-Writes ``page-desktop.png`` (the head map) and ``page-head.png`` (one head with its clips) to ``docs/images``; ``--all FOLDER`` writes every part of the page
-at three sizes instead. Needs playwright and Debian's chromium (``CHROMIUM`` names another one). Prints how long the page took to load.
+Writes ``page-desktop.png`` (the head map) and ``page-head.png`` (one head with its clips) to ``docs/images``; ``--all FOLDER`` writes every
+part of the page at several sizes instead. Needs playwright and Debian's chromium (``CHROMIUM`` names another one). Prints how long the page
+took to load.
 """
 
 import argparse
@@ -54,7 +55,11 @@ def main() -> None:
         args.out.mkdir(parents=True, exist_ok=True)
         page = opened(browser, args.report, "desktop", f"view=heads&head={args.head}")
         page.screenshot(path=args.out / "page-desktop.png")
-        page.locator("#head").screenshot(path=args.out / "page-head.png", clip=None)
+        panel, classes = page.locator("#head").bounding_box(), page.locator("#head .part").nth(2).bounding_box()
+        assert panel is not None
+        assert classes is not None
+        shown = {**panel, "height": classes["y"] + classes["height"] + 8 - panel["y"]}
+        page.screenshot(path=args.out / "page-head.png", full_page=True, clip=shown)  # type: ignore[arg-type]
         for name in ("page-desktop.png", "page-head.png"):
             print(args.out / name, f"{(args.out / name).stat().st_size / 1000:.0f} KB")
 

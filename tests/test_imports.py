@@ -24,7 +24,8 @@ ALLOWED = {
     "evaluation": {"models", "data"},
     # What puts rooms together: an ablation runs a model and evaluates it, a comparison adapts and evaluates.
     # What the page shows of a model also puts meaning's maps and shares together with an adapter's gains.
-    "studies": {"units", "audio", "data", "decomposition", "spectra", "models", "extraction", "analysis", "adaptation", "evaluation", "meaning"},
+    "studies": {"units", "audio", "data", "decomposition", "spectra", "models", "extraction", "analysis", "adaptation", "evaluation"}
+    | {"meaning"},
     # Words for units come from stored shares; models are opened to embed texts, and one clip for its map.
     "meaning": {"units", "data", "decomposition", "spectra", "models", "extraction", "analysis", "evaluation"},
     # The page reads a run's arrays, decodes its clips and counts who was right; what needs a model is handed over as arrays.

@@ -31,7 +31,11 @@ def folder(tmp_path_factory):
     return root
 
 
-@pytest.mark.parametrize("words", [(), ("zero-shot",), ("models",), ("datasets",), ("demo",)])
+VERBS = ["models", "datasets", "zero-shot", "retrieve", "extract", "analyze", "ablate", "describe", "ask", "adapt", "fold", "compare",
+         "few-shot", "search", "report", "reproduce", "demo"]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [(), *((verb,) for verb in VERBS)])
 def test_help_teaches_with_an_example(words):
     text = run(*words, "--help").stdout
     assert "residual-audio" in text

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,6 @@ from residual_audio.report.page.gather import pool_rows
 from residual_audio.report.page.pack import as_script, digits, quantised
 from residual_audio.studies.page_answers import answers
 from residual_audio.studies.page_data import knobs, page_effects
-
 from tests.helpers.page import CLASSES, HOSTILE
 
 TEXTS = ("a bell", "rain")
@@ -72,6 +72,16 @@ def test_heads_about_no_mean_are_the_stored_shares(made, directions, effects):
         torch.testing.assert_close(got - got[:, :1], stored - stored[:, :1], atol=1e-5, rtol=1e-4)
 
 
+def test_a_dropped_mean_is_what_centring_took_away(made, directions, effects):
+    """Σ over the knobs' heads of (whole about nothing − whole about μ) is what `mean: drop` takes off the scores."""
+    _, _, rows, turned = effects
+    drop, bare = replace(turned, dropped=True), replace(turned, mean=[torch.zeros_like(m) for m in turned.mean])
+    about, nothing = (page_effects(made.encoder, made.run, rows[:2], directions, k, None, {}, directions)[0] for k in (drop, bare))
+    heads = [u.label for u in made.run.units.where("head")]
+    mine = [heads.index(label) for label in turned.heads]
+    torch.testing.assert_close(about.dropped, (about.whole - nothing.whole)[:, mine].sum(1), atol=1e-5, rtol=1e-4)
+
+
 def test_the_adapted_scores_are_those_of_the_adapted_model(made, effects, directions):
     from residual_audio.adaptation import fold
 
@@ -112,7 +122,7 @@ def test_answers_are_those_of_ask(made, directions, monkeypatch, tmp_path):
 def test_components_are_scikit_learns(made):
     labels = made.run.clips["label"]
     targets, rows = np.array([CLASSES.index(x) for x in labels]), np.arange(0, 21, 2)
-    found = head_components(made.run, rows, targets, 3)
+    found = head_components(made.run, rows, targets, 4)
     for head in (0, 90, 183):
         outputs = made.run.heads[:][:, head].double().numpy()
         reference = PCA().fit(outputs)
@@ -123,7 +133,7 @@ def test_components_are_scikit_learns(made):
             scores = -scores
         assert one["low"][0] == int(scores[rows].argmin())
         assert one["high"][0] == int(scores[rows].argmax())
-        means = [scores[targets == c].mean() / scores.std() for c in range(3)]
+        means = [scores[targets == c].mean() / scores.std() for c in range(4)]
         np.testing.assert_allclose(one["means"], means, rtol=5e-3, atol=2e-3)
 
 

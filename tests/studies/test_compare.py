@@ -1,5 +1,7 @@
 """The comparison is honest (no leakage, disjoint parts), resumes cell by cell, and ends in a folded checkpoint."""
 
+import os
+import pty
 import subprocess
 import sys
 import time
@@ -222,3 +224,19 @@ def test_adapt_in_python(encoder, data):
     found = adapt(encoder, data.limited(60), RECIPE)
     assert found.residual.notes["dataset"] == "synthetic-timbre"
     assert 0 <= found.before <= found.after <= 1
+
+
+def test_a_killed_training_leaves_nothing_half_written(tmp_path):
+    """On a terminal, so that the epochs show; killed after the second one."""
+    screen, end = pty.openpty()
+    words = ["adapt", "tiny", "synthetic-timbre", "--limit", "60", "--units", "S3B1 heads", "--epochs", "400", "--patience", "400"]
+    process = subprocess.Popen([COMMAND, *words, "--out", str(tmp_path / "adapter")], stdout=subprocess.DEVNULL, stderr=end)
+    os.close(end)
+    seen = b""
+    while b"epoch 2:" not in seen:
+        seen += os.read(screen, 1024)
+    process.kill()
+    process.wait()
+    os.close(screen)
+    assert b"stopping accuracy" in seen
+    assert list(tmp_path.iterdir()) == []

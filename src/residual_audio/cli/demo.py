@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,6 +18,8 @@ TASKS = ("synthetic", "synthetic-timbre", "synthetic-voice")
 LOOKED_INTO = "synthetic-timbre"
 # Every head through the rest of the network costs: a few clips show the picture, and the intervals say how sure it is.
 ABLATED = {"block": 96, "head": 24}
+RECIPE: dict[str, Any] = {"units": "S3 heads", "rate": 0.1, "epochs": 20}
+SHOWN = 96  # clips on the page
 
 
 def register(app: typer.Typer) -> None:
@@ -25,9 +27,9 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(limit: Limit = None, out: Out = None) -> None:
-    """Classify synthesised sounds with the embedded model, look inside it, retune it: no download, a few minutes.
+    """Classify synthesised sounds with the embedded model, look inside it, retune it, fold it, show it: no download, a few minutes.
 
-    With `--out`, everything is kept: tables, figures, and the run that they were made from.
+    With `--out`, everything is kept: tables, figures, the run that they were made from, the adapter, the folded checkpoint, and a page.
 
     ```
     residual-audio demo --out runs/demo
@@ -42,7 +44,8 @@ def demo(limit: Limit = None, out: Out = None) -> None:
     if out is not None:
         look_inside(encoder, limit, out)
         retune(limit, out)
-        console.print(f"tables, figures and records: {out}", highlight=False, soft_wrap=True)
+        keep(limit, out)
+        show(out)
 
 
 def classify(encoder: Encoder, limit: int | None, out: Path | None) -> None:
@@ -86,7 +89,7 @@ def look_inside(encoder: Encoder, limit: int | None, out: Path) -> None:
     data = open_dataset(LOOKED_INTO, None, False, limit)
     folder = out / "run"
     with progress(f"extracting {data.name}", len(data)) as advance:
-        extract(encoder, data, folder, ("head", "moments"), advance=advance)
+        extract(encoder, data, folder, ("head", "moments", "direct"), advance=advance)
     for unit, clips in ABLATED.items():
         ablate("tiny", LOOKED_INTO, unit=unit, limit=min(clips, max(12, limit // 6) if limit else clips), metric="zero-shot", out=folder)
     start = time.perf_counter()
@@ -98,4 +101,27 @@ def retune(limit: int | None, out: Path) -> None:
     """ResiDual on the heads of the last stage against the model as it is and a linear probe, cross-validated."""
     from .compare import compare
 
-    compare("tiny", LOOKED_INTO, out=out / "compare", methods="plain,residual,probe", units="S3 heads", rate=0.1, epochs=20, limit=limit)
+    compare("tiny", LOOKED_INTO, out=out / "compare", methods="plain,residual,probe", limit=limit, **RECIPE)
+
+
+def keep(limit: int | None, out: Path) -> None:
+    """Gains for good: an adapter, and the checkpoint that it folds into. What they are worth on unseen clips, `retune` has shown."""
+    import shutil
+
+    from .adapt import adapt, fold
+
+    adapt("tiny", LOOKED_INTO, out=out / "adapter", limit=limit, **RECIPE)
+    shutil.rmtree(out / "folded", ignore_errors=True)
+    fold("tiny", str(out / "adapter"), out=out / "folded")
+
+
+def show(out: Path) -> None:
+    """The page, and where everything is."""
+    from .report import report
+    from .screen import console
+
+    report(str(out / "run"), compare=[str(out / "compare")], adapter=str(out / "adapter"), clips=SHOWN)
+    places = {"run": "what every head wrote, its tables and figures", "compare": "the methods, fold by fold", "adapter": "the gains",
+              "folded": "an ordinary checkpoint"}  # fmt: skip
+    for name, what in places.items():
+        console.print(f"{out / name}: {what}", highlight=False, soft_wrap=True)

@@ -57,6 +57,7 @@ def report(
     residual-audio report runs/timbre --compare runs/compare-timbre --adapter adapters/timbre
     ```
     """
+    from ..audio import AudioError
     from ..extraction import Run, StoreError
     from ..report.page import write_report
     from .output import circumstances
@@ -74,8 +75,11 @@ def report(
         encoder = open_for(opened, device, needed=adapter is not None)
         if encoder is not None:
             residual = load(adapter, encoder)
-            with progress("what gains do to the page's clips", min(clips, len(opened.clips))) as advance:
-                part = model_part(opened, encoder, residual, clips, dictionary, words, template, advance)
+            try:
+                with progress("what gains do to the page's clips", min(clips, len(opened.clips))) as advance:
+                    part = model_part(opened, encoder, residual, clips, dictionary, words, template, advance)
+            except AudioError as error:
+                errors.print(f"the page has no Equaliser and no Ask: {error}", highlight=False, markup=False)
     with progress("sounds and spectrograms", min(clips, len(opened.clips))) as advance:
         write_report(
             opened, path, compare=compare or (), part=part, gains=learned(residual), audio=audio, clips=clips,
@@ -83,26 +87,32 @@ def report(
         )  # fmt: skip
     size = path.stat().st_size
     if size > LARGE:
-        errors.print(f"{size / 1e6:.1f} MB is large for a page; fewer --clips or --words, or --audio link, make it smaller", highlight=False)
+        errors.print(
+            f"{size / 1e6:.1f} MB is large for a page; fewer --clips or --words, or --audio link, make it smaller", highlight=False
+        )
     console.print(f"{path} ({size / 1e6:.1f} MB): open it in a browser", highlight=False, soft_wrap=True)
 
 
 def open_for(run: Run, device: str, needed: bool) -> Encoder | None:
     """The run's own model; without it (another machine, another version) the page has no Equaliser and no Ask, and says so."""
-    from ..meaning import MeaningError
-    from ..meaning.texts import open_encoder
     from ..models import EncoderError
-    from .describe import quiet
     from .screen import errors
 
-    quiet()
+    policy, model = run.info["preprocessing"], run.info["model"]
     try:
-        return open_encoder(run.info, device)
-    except (EncoderError, MeaningError) as error:
+        encoder = given.open_model(model["name"], device, crop=policy.get("crop"), pad=policy.get("pad"))
+        if encoder.policy.hash != policy["hash"] and {"samples", "sample_rate"} <= set(policy):
+            # Encoders that let one choose their window keep it as a number of samples.
+            seconds = policy["samples"] / policy["sample_rate"]
+            encoder = given.open_model(model["name"], device, crop=policy.get("crop"), pad=policy.get("pad"), seconds=seconds)
+        if (encoder.revision, encoder.policy.hash) != (model["revision"], policy["hash"]):
+            raise EncoderError(f"the run was made with other weights or preprocessing of {model['name']}; extract it again")
+    except EncoderError as error:
         if needed:
             raise
         errors.print(f"the model cannot be opened, so the page has no Equaliser and no Ask: {error}", highlight=False, markup=False)
         return None
+    return encoder
 
 
 def load(adapter: str | None, encoder: Encoder) -> ResiDual | None:

@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 def reproduce(
     tables: Annotated[
-        list[str] | None, typer.Argument(metavar="[TABLE...]", help="Published tables by name, or all; without any, they are listed.")
+        list[str] | None, typer.Argument(metavar="TABLE", help="Published tables by name, or all; without any, they are listed.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="Another model than the published one; then nothing is compared.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Another dataset than the published ones; then nothing is compared.")] = None,

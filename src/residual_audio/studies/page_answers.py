@@ -44,13 +44,18 @@ def answers(run: Run, texts: Float[Tensor, "text d"], rows: np.ndarray) -> Answe
     # cov(share · t, cosine) needs no product of all clips, units and texts: weight the clips first.
     weighted = torch.einsum("ct,cud->tud", seen.float(), shares) if shares[0].numel() * len(texts) < 2**27 else None
     share = torch.stack(
-        [(weighted[t] if weighted is not None else torch.einsum("c,cud->ud", seen[:, t].float(), shares)) @ texts[t] for t in range(len(texts))]
+        [
+            (weighted[t] if weighted is not None else torch.einsum("c,cud->ud", seen[:, t].float(), shares)) @ texts[t]
+            for t in range(len(texts))
+        ]
     )
     heads = [run.units.index(u) for u in run.units.where("head")]
     found, along = [], []
     for unit in heads:
         span = principal_span(shares[:, unit])
-        along.append(torch.nn.functional.pad(span.axes[:COMPONENTS] @ texts.double().T, (0, 0, 0, COMPONENTS - len(span.axes[:COMPONENTS]))))
+        along.append(
+            torch.nn.functional.pad(span.axes[:COMPONENTS] @ texts.double().T, (0, 0, 0, COMPONENTS - len(span.axes[:COMPONENTS])))
+        )
         moved = span.scores[:, :COMPONENTS].T @ seen
         found.append(torch.nn.functional.pad(moved, (0, 0, 0, COMPONENTS - len(moved))) * along[-1] / variance)
     parts, axes = torch.stack(found), torch.stack(along)

@@ -1,8 +1,8 @@
-r"""What the page needs of a model: direct effects of gains, answers to texts, and maps of clips; all as plain arrays.
+r"""What the page needs of a model: direct effects of gains, and maps of clips; all as plain arrays.
 
-A head output z enters a clip's score for a class c only through $\sum_p \langle q_p, \sum_m \omega_{m,p}\, z_{m,p} \rangle$ (held norms), so gains g
-on axes φ about a mean μ change the score by exactly $\sum_a (g_a - 1)\, v_a$ as a *direct effect*, where $v_a$ is the score of
-$\varphi_a \varphi_a^\top (z - \mu)$. The page keeps the v of some clips and adds them up in the browser.
+With norms held, a head output z enters a clip's score for a class only through $\sum_p \langle q_p, \sum_m \omega_{m,p}\, z_{m,p} \rangle$,
+so gains g on axes φ about a mean μ change the score by exactly $\sum_a (g_a - 1)\, v_a$ as a *direct effect*, where $v_a$ is the score
+of $\varphi_a \varphi_a^\top (z - \mu)$. The page keeps the v of some clips and adds them up in the browser.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..adaptation.attach import attached
 from ..adaptation.gain import ResiDual
-from ..audio import prepared_ahead
+from ..audio import Prepared, prepared_ahead
 from ..data import Clip
 from ..decomposition.direct import held_scale, token_weights, weighted_positions
 from ..decomposition.joint import Held, joint_shares
@@ -167,7 +167,7 @@ def written_maps(
         plane = tokens[:, to_spectrogram(stage.grid, encoder.strips)]
         total = plane if total is None else total + torch.stack([spread(p, total.shape[1:]) for p in plane])
     assert total is not None
-    shape = tuple(min(n, c) for n, c in zip(total.shape[1:], cells, strict=True))
+    shape = min(total.shape[1], cells[0]), min(total.shape[2], cells[1])
     # Sums of whole cells: the map still adds up, at a size that a page can carry.
     return F.adaptive_avg_pool2d(total[None], shape)[0].cpu() * (total[0].numel() / (shape[0] * shape[1]))
 
@@ -196,7 +196,7 @@ def page_effects(
     maps: dict[tuple[int, int], np.ndarray] = {}
     kept: list[int] = []
     axis: list[list[Tensor]] = [[] for _ in turned.heads]
-    waiting = []
+    waiting: list[tuple[int, Prepared]] = []
 
     def flush() -> None:
         features = torch.cat([p.features for _, p in waiting]).to(encoder.device, encoder.dtype)

@@ -52,7 +52,7 @@ def shown_clips(
     position = {label: i for i, label in enumerate(classes)}
     shown = []
     for row in rows:
-        clip = Clip(*(str(clips[k][row]) for k in ("id", "path", "label")))
+        clip = Clip(str(clips["id"][row]), str(clips["path"][row]), str(clips["label"][row]))
         record: dict[str, Any] = {"id": clip.id, "class": position[clip.label]}
         try:
             source = clip.audio

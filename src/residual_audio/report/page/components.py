@@ -16,7 +16,7 @@ COMPONENTS, ENDS = 4, 4
 def head_components(run: Run, rows: np.ndarray, targets: np.ndarray, classes: int) -> list[dict[str, Any]]:
     """One record a head, in the table's order. Ends are among the clips ``rows`` of the page; everything else is of all clips.
 
-    ``means`` are class means of a component's scores in units of its standard deviation; ``fisher`` is variance between classes over within.
+    ``means``: class means of a component's scores in its standard deviations; ``fisher``: scatter between classes over within.
     """
     outputs = run.heads[:].double()
     basis = principal_axes(Moments.of(outputs))

@@ -108,7 +108,7 @@ function rack(changed) {
       const value = all[`${label}.${a + 1}`] ?? learnedGain(j, a);
       return el("label", { class: "band" }, slider(`Gain of axis ${a + 1} of ${label}`, value, [Q.low, Q.high], (v) => move(`${label}.${a + 1}`, v, learnedGain(j, a)), { class: "tall", orient: "vertical" }), el("output", {}, two(value)), el("span", {}, String(a + 1)));
     })),
-    e.further[j].length ? el("p", { class: "note" }, `${e.further[j].length} further axes follow the strength above.`) : null,
+    e.further[j].length ? el("p", { class: "note" }, `${e.further[j].length} further axes ${e.learned ? "follow the strength above" : "stay at one"}.`) : null,
     here ? null : [el("p", { class: "note" }, `${state.head}, which is chosen, has ${e.learned ? "no learned gains" : "no sliders for its axes"}; its volume:`), volume]);
 }
 function profile(j) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,9 @@ def measures(folder: Path, labels: list[str]) -> list[dict[str, Any]]:
     found = []
     for name, columns in (("heads", MEASURES), ("ablation_head", ABLATION)):
         rows = by_label(table(folder, name), labels)
-        for key, (title, what, kind) in columns.items() if rows is not None else ():
+        if rows is None:
+            continue
+        for key, (title, what, kind) in columns.items():
             if key in rows and rows[key].notna().any():
                 found.append({"key": key, "name": title, "help": what, "kind": kind, "values": digits(rows[key])})
     aligned = by_label(table(folder, "text_alignment"), labels)
@@ -133,17 +136,17 @@ def commands(run: Run, folder: Path, others: list[str], own: str) -> list[str]:
     """What to type to have all of this again. ``--limit`` with the number of clips names the same clips, limited or not."""
     info = run.info
     grains = ",".join(g for g in info["settings"]["granularity"])
-    extract = f"residual-audio extract {info['model']['name']} {info['dataset']['name']} --limit {info['dataset']['clips']} "
+    words = ["residual-audio", "extract", info["model"]["name"], info["dataset"]["name"], "--limit", str(info["dataset"]["clips"])]
     found = [json.loads((folder / n).read_text()).get("command", "") for n in RECORDS if (folder / n).exists()]
     every = [*found, *others]
     if not any(c.split()[1:2] == ["demo"] for c in every if c):
-        every.insert(0, extract + f"--granularity {grains} --out {run.store.address}")
+        every.insert(0, shlex.join([*words, "--granularity", grains, "--out", str(run.store.address)]))
     return list(dict.fromkeys(c for c in [*every, own] if c))
 
 
 def missing(run: Run, folder: Path) -> dict[str, str]:
     """What a section lacks → the command that makes it."""
-    name, data, here = run.info["model"]["name"], run.info["dataset"]["name"], run.store.address
+    name, data, here = (shlex.quote(str(x)) for x in (run.info["model"]["name"], run.info["dataset"]["name"], run.store.address))
     limit = f" --limit {min(48, run.info['dataset']['clips'])}"
     makes = {
         "heads": f"residual-audio analyze {here}",

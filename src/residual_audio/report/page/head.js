@@ -6,7 +6,7 @@ function showHead(panel) {
   const i = indexOf[state.head], all = D.components?.[i];
   const values = D.measures.filter((m) => m.values[i] != null).map((m) => [m.name, number(m.values[i])]);
   fill(panel,
-    el("h2", {}, state.head, el("small", {}, ` stage ${D.heads.stage[i]}, block ${D.heads.block[i]}, head ${D.heads.head[i]}`)),
+    el("h2", { "aria-live": "polite" }, state.head, el("small", {}, ` stage ${D.heads.stage[i]}, block ${D.heads.block[i]}, head ${D.heads.head[i]}`)),
     values.length ? el("dl", { class: "chips" }, values.map(([k, v]) => el("div", {}, el("dt", {}, k), el("dd", {}, v)))) : lacking("heads", "No measures."),
     all ? componentsOf(all) : part("Components", lacking("components", "The run has no head outputs.")),
     gainsOf(), ablationOf(i), wordsOf(), nearOf(i), clusterOf(i));

@@ -26,7 +26,7 @@ function headGrid(label) {
   HEADS.forEach((name, i) => {
     const place = `S${D.heads.stage[i]}B${D.heads.block[i]}`;
     if (!rows.length || rows.at(-1).place !== place) {
-      const cellsHere = el("div", { class: "cells" });
+      const cellsHere = el("div", { class: "cells", role: "presentation" });
       rows.push({ place, cellsHere, list: [] });
       grid.append(el("div", { class: "row", role: "row" }, el("span", { class: "place", role: "rowheader" }, place), cellsHere));
     }
@@ -86,9 +86,9 @@ function buildHeads(panel) {
   H.search = el("input", { type: "search", placeholder: D.words ? "label or word, e.g. S2B1 or bell" : "label, e.g. S2B1", "aria-label": "Search heads", oninput: (e) => set({ q: e.target.value }) });
   H.count = el("span", { class: "note", role: "status" });
   H.help = el("p", { class: "note" });
-  H.scatter = plotBox(225, "Two measures of all heads against each other; drag to brush");
+  H.scatter = plotBox(190, "Two measures of all heads against each other; drag to brush");
   H.axes = el("div", { class: "tools" });
-  H.panel = el("section", { class: "card", id: "head", "aria-live": "polite" });
+  H.panel = el("section", { class: "card", id: "head", "aria-label": "The chosen head" });
   fill(panel, el("div", { class: "split" },
     el("div", { class: "stays" },
       el("section", { class: "card" }, el("h2", {}, "Head map"), D.measures.length ? null : lacking("heads", "The run has not been analysed."), H.tools, H.help, H.grid.node),

@@ -16,10 +16,10 @@ CLIPS_A_TEXT = 3
 
 @dataclass(frozen=True)
 class ModelPart:
-    """``classifier`` says where class directions come from. Rows of ``base``, ``whole``, ``axis``, ``dropped``, ``adapted`` are ``rows`` of the run.
+    """``classifier``: where class directions come from; ``base``, ``whole``, ``axis``, ``dropped``, ``adapted`` are of the run's ``rows``.
 
-    ``whole [clip, head, class]``: score of a head's output about its mean; ``axis[i] [clip, axis, class]`` that of head ``knobs[i]`` along its axes;
-    ``gain[i]`` what was learned. ``texts``: (text, "class" or "word"); ``scores [every clip of the run, text]``; ``share [text, unit]``;
+    ``whole [clip, head, class]``: score of a head's output about its mean; ``axis[i] [clip, axis, class]`` that of head ``knobs[i]`` along
+    its axes; ``gain[i]`` what was learned. ``texts``: (text, "class" or "word"); ``scores [every clip, text]``; ``share [text, unit]``;
     ``components[t]``: (unit number, component, share, cosine of axis and text); ``maps``: (row, text number) → ``[frequency, time]``.
     """
 
@@ -86,4 +86,4 @@ def ask(part: ModelPart, units: list[str], place: dict[int, int]) -> dict[str, A
             shown.append(one)
         parts = [[int(u), int(k), *digits([share, along], 3)] for u, k, share, along in part.components[t]]
         texts.append({"text": text, "kind": kind, "share": digits(part.share[t], 3), "components": parts, "clips": shown})
-    return {"units": units, "texts": texts, "counted": part.counted}
+    return {"units": units, "texts": texts, "counted": part.counted, "classifier": part.classifier}

@@ -26,7 +26,7 @@ def floats(values: np.ndarray) -> dict[str, Any]:
     return {"shape": list(values.shape), "float": base64_of(values.astype("<f4"))}
 
 
-def digits(values: Iterable[float], count: int = 4) -> list[float | None]:
+def digits(values: Iterable[Any], count: int = 4) -> list[float | None]:
     """So many significant digits; what is not a number becomes null."""
     return [None if v is None or not math.isfinite(v) else float(f"{v:.{count}g}") for v in map(float, values)]
 

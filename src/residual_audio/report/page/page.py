@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ... import __version__
 from ...evaluation.metrics import outcome
 from ...evaluation.significance import mean_interval
 from ...extraction import Run, StoreError
@@ -126,8 +126,13 @@ def split(compare: Sequence[str | Path]) -> tuple[list[dict[str, Any]], list[Run
 
 
 def outcomes(
-    comparisons: list[dict[str, Any]], compare: Sequence[str | Path], run: Run, targets: np.ndarray, place: dict[int, int], part: ModelPart | None
-) -> list[dict[str, Any]]:  # fmt: skip
+    comparisons: list[dict[str, Any]],
+    compare: Sequence[str | Path],
+    run: Run,
+    targets: np.ndarray,
+    place: dict[int, int],
+    part: ModelPart | None,
+) -> list[dict[str, Any]]:
     """Who chose what, held out where a comparison says it; else the model with and without the adapter, on the page's clips."""
     found = []
     for one, folder in zip(comparisons, [Path(c) for c in compare if is_comparison(Path(c))], strict=True):
@@ -158,7 +163,6 @@ def meta(run: Run, out: Path, targets: np.ndarray, part: ModelPart | None) -> di
         if own and len(own) == targets.max(initial=0) + 1:
             correct = outcome(part.scores[:, own], targets).correct
             accuracy = {**mean_interval(correct)._asdict(), "clips": len(correct), "classifier": part.classifier}
-    version = info.get("versions", {})
     return {
         "title": f"{info['model']['name']} on {info['dataset']['name']}",
         "model": info["model"],
@@ -169,9 +173,9 @@ def meta(run: Run, out: Path, targets: np.ndarray, part: ModelPart | None) -> di
         "failed": len(bad),
         "units": {"heads": len(run.units.where("head")), "blocks": len(run.units.blocks), "stages": len(run.units.heads)},
         "accuracy": accuracy,
-        "versions": version,
+        "versions": info.get("versions", {}),
         "made": datetime.now(UTC).isoformat(timespec="minutes"),
-        "cite": [f"residual-audio {__version__}", CITE],
+        "cite": [f"residual-audio {version('residual-audio')}", CITE],
         "model_notes": list(part.notes) if part is not None else [],
         "name": out.name,
     }
