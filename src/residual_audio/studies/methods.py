@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -18,7 +19,7 @@ from ..adaptation.learner import GainLearner, Learner, MatrixLearner
 from ..adaptation.presets import PRESETS, fisher_gains
 from ..adaptation.select import Place, choose_places
 from ..adaptation.streams import axes_for, place_bases
-from ..adaptation.train import train, train_gains
+from ..adaptation.train import best_epoch, train, train_gains
 from ..analysis.discriminability import component_fisher
 from ..evaluation.probe import fit_probe
 from ..evaluation.readout import EvaluationError
@@ -142,17 +143,27 @@ def aligner(task: FoldTask) -> FoldResult:
 
 
 def on_shares(task: FoldTask, shares: Callable[[Setting], Tensor]) -> FoldResult:
-    """Gains on what ``shares`` gives for every clip, learned as in the paper: schedule-free, the rate looked for, at most 30 epochs."""
-    recipe = task.recipe
-    basis = ShareBasis.of(shares(task.setting)[task.parts.basis], recipe.kept, recipe.start)
-    learner = ShareLearner(basis, task.setting.embeddings, shares(task.setting), recipe.mean)  # type: ignore[arg-type]
+    """Gains on what ``shares`` gives for every clip, learned as in the paper: schedule-free, the rate looked for, at most 30 epochs.
+
+    Seconds are enough, so the parts only choose the rate and the number of epochs; basis and gains then come from all clips outside the
+    test, as a probe's weights do.
+    """
+    recipe, x = task.recipe, shares(task.setting)
+
+    def learner(rows: np.ndarray) -> ShareLearner:
+        return ShareLearner(ShareBasis.of(x[rows], recipe.kept, recipe.start), task.setting.embeddings, x, recipe.mean)  # type: ignore[arg-type]
+
     how = replace(recipe.training, seed=task.seed, optimiser="schedulefree", rate=None, epochs=min(30, recipe.training.epochs), patience=5)
-    history, _ = train(learner, task.lesson(), how)
+    history, rate = train(learner(task.parts.basis), task.lesson(), how)
+    best = int(best_epoch(history)["epoch"])
+    final, seen = learner(task.parts.seen), task.parts.seen
+    if best:
+        train(final, replace(task.lesson(), train=seen, stop=seen[:0]), replace(how, rate=rate, epochs=best))
 
     def embed(setting: Setting) -> Tensor:
-        return ShareLearner(basis, setting.embeddings, shares(setting), recipe.mean, learner.gain).embed(setting.rows)  # type: ignore[arg-type]
+        return ShareLearner(final.basis, setting.embeddings, shares(setting), recipe.mean, final.gain).embed(setting.rows)  # type: ignore[arg-type]
 
-    return scored(task, embed, learner.gain.numel(), history=history)
+    return scored(task, embed, final.gain.numel(), history=history)
 
 
 def residual_direct(task: FoldTask) -> FoldResult:

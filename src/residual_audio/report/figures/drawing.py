@@ -67,7 +67,9 @@ class Drawing:
     def __call__(self, tables: Tables, context: Context) -> Figure:
         """The laid-out figure, which keeps our look when it is saved elsewhere."""
         if lack := self.lack(tables):
-            raise MissingTable(f"{lack}; `residual-audio analyze` writes those of a run, `compare`, `few-shot` and `search` those of a comparison")
+            raise MissingTable(
+                f"{lack}; `residual-audio analyze` writes those of a run, `compare`, `few-shot` and `search` those of a comparison"
+            )
         with applied():
             figure = self.plot(tables, context)
             for axes in figure.axes:
