@@ -31,10 +31,10 @@ def progress(title: str, total: int) -> Iterator[Callable[[int], object]]:
         yield lambda n: bar.advance(task, n)
 
 
-@contextmanager
-def fail_clearly() -> Iterator[None]:
-    """Turn the errors that users can do something about into one line; anything else is a bug and keeps its trace."""
+def known_errors() -> tuple[type[Exception], ...]:
+    """The errors that users can do something about. Looked up when one is raised: `--help` should not wait for torch."""
     from ..adaptation import AdapterError, FoldError, SelectionError
+    from ..adaptation.baselines.lora import LoraError
     from ..analysis import AnalysisError
     from ..audio import AudioError
     from ..data import DataError
@@ -42,12 +42,20 @@ def fail_clearly() -> Iterator[None]:
     from ..extraction import ExtractionError, StoreError
     from ..models import EncoderError
 
+    return (AdapterError, AnalysisError, AudioError, DataError, EncoderError, EvaluationError, ExtractionError, FoldError, LoraError,
+            SelectionError, StoreError)  # fmt: skip
+
+
+@contextmanager
+def fail_clearly() -> Iterator[None]:
+    """Turn the errors that users can do something about into one line; anything else is a bug and keeps its trace."""
     try:
         yield
-    except (AdapterError, AnalysisError, AudioError, DataError, EncoderError, EvaluationError, ExtractionError, FoldError,
-            SelectionError, StoreError) as error:  # fmt: skip
-        errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(2)
     except KeyboardInterrupt:
         errors.print("stopped")
         sys.exit(130)
+    except Exception as error:
+        if not isinstance(error, known_errors()):
+            raise
+        errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(2)

@@ -28,7 +28,8 @@ def parameter_axis(axes: Axes, trained: np.ndarray) -> None:
     last = max(first + 1, math.ceil(math.log10(positive.max()))) if len(positive) else 1
     axes.set_xscale("symlog", linthresh=10.0**first, linscale=0.7)
     zero = bool((trained == 0).any())
-    low = -0.45 * 10.0**first if zero else 0.6 * positive.min()
+    # Methods that train nothing stand side by side about zero: the more there are, the more room.
+    low = -min(1.0, 0.35 + 0.1 * (trained == 0).sum()) * 10.0**first if zero else 0.6 * positive.min()
     high = 4.0 * max(trained.max(), 10.0**first)
     axes.set_xlim(low, high)
     decades = [10.0**e for e in range(first, last + 1)]
