@@ -112,6 +112,13 @@ def test_resume_is_adapted_too(encoder, batch):
         torch.testing.assert_close(encoder.resume(entries[1], 1), whole, rtol=1e-4, atol=1e-5)
 
 
+def test_folding_under_inference_mode_gives_ordinary_weights(encoder, batch):
+    with torch.inference_mode():
+        folded = fold(encoder, made_up(encoder, "heads", "keep"))
+        folded.encode(*batch)
+    assert not any(p.is_inference() for p in folded.module.parameters())
+
+
 def test_nothing_is_left_after_an_error(encoder, batch):
     before = outputs(encoder, batch)
     with pytest.raises(ZeroDivisionError), attached(encoder, made_up(encoder, "heads embedding", "keep")):

@@ -18,7 +18,8 @@ from .fused import fuse_copy
 def copied(encoder: Encoder, shared: dict[int, Any] | None = None) -> Encoder:
     """An encoder of the same outputs whose weights can be changed; ``shared`` (by id) are not copied."""
     other = copy.copy(encoder)
-    other.module = copy.deepcopy(encoder.module, memo=shared)
+    with torch.inference_mode(False):  # ordinary tensors, whoever asks: weights made under inference mode could never be trained
+        other.module = copy.deepcopy(encoder.module, memo=shared)
     fuse_copy(encoder.module, other.module)
     return other
 
