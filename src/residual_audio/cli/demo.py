@@ -116,12 +116,12 @@ def keep(limit: int | None, out: Path) -> None:
 
 
 def show(out: Path) -> None:
-    """The page, and where everything is."""
+    """Where everything is, and last the page."""
     from .report import report
     from .screen import console
 
-    report(str(out / "run"), compare=[str(out / "compare")], adapter=str(out / "adapter"), clips=SHOWN)
     places = {"run": "what every head wrote, its tables and figures", "compare": "the methods, fold by fold", "adapter": "the gains",
               "folded": "an ordinary checkpoint"}  # fmt: skip
     for name, what in places.items():
         console.print(f"{out / name}: {what}", highlight=False, soft_wrap=True)
+    report(str(out / "run"), compare=[str(out / "compare")], adapter=str(out / "adapter"), clips=SHOWN)
