@@ -1,32 +1,13 @@
 """``describe`` as a user runs it: words in, tables, a figure and exit codes out."""
 
 import json
-import sys
 
 import pandas as pd
 import pytest
 
-from residual_audio.cli import main
 from residual_audio.data import load_dataset
 from residual_audio.extraction import extract
 from residual_audio.models import load_encoder
-from residual_audio.report.figures import style
-
-
-@pytest.fixture(scope="module")
-def command(tmp_path_factory):
-    """The command in this process, where everything is imported already: ``command("describe", run)`` → exit code."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(style, "DPI", 50)
-        patch.setenv("RESIDUAL_AUDIO_CACHE", str(tmp_path_factory.mktemp("cache")))
-
-        def call(*words: object) -> int:
-            patch.setattr(sys, "argv", ["residual-audio", *map(str, words)])
-            with pytest.raises(SystemExit) as ended:
-                main()
-            return ended.value.code
-
-        yield call
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +15,6 @@ def folder(tmp_path_factory):
     run = tmp_path_factory.mktemp("run") / "r"
     extract(load_encoder("tiny"), load_dataset("synthetic-voice", per_class=3), run, ("embedding", "direct"))
     return run
-
-
-def test_help_teaches_with_an_example(command, capsys):
-    assert command("describe", "--help") == 0
-    text = capsys.readouterr().out
-    assert any(line.strip(" │").startswith("residual-audio describe ") for line in text.splitlines())
 
 
 def test_tables_figure_and_record(command, folder, tmp_path, capsys):

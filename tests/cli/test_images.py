@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 
 import pandas as pd
 import pytest
@@ -11,7 +10,6 @@ from PIL import Image
 from transformers import CLIPImageProcessorPil, CLIPModel
 
 from residual_audio.adaptation import attached, load_adapter
-from residual_audio.cli import main
 from residual_audio.data import DataError, load_dataset
 from residual_audio.extraction import Run
 from residual_audio.models import load_encoder
@@ -21,19 +19,12 @@ from tests.helpers.pictures import picture
 PROMPT = "a photo of a {}"
 
 
-@pytest.fixture(scope="module")
-def command():
-    """The command in this process, where everything is imported already: ``command("analyze", run)`` → exit code."""
+@pytest.fixture(scope="module", autouse=True)
+def no_figures():
+    """Figures are looked at elsewhere, and take their time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "FIGURES", {})
-
-        def call(*words: object) -> int:
-            patch.setattr(sys, "argv", ["residual-audio", *map(str, words)])
-            with pytest.raises(SystemExit) as ended:
-                main()
-            return ended.value.code
-
-        yield call
+        yield
 
 
 @pytest.fixture(scope="module")

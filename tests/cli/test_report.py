@@ -2,29 +2,12 @@
 
 import json
 import re
-import sys
 
 import pytest
 
-from residual_audio.cli import main
 from residual_audio.data import load_dataset
 from residual_audio.extraction import extract
 from residual_audio.models import load_encoder
-
-
-@pytest.fixture(scope="module")
-def command(tmp_path_factory):
-    """The command in this process: ``command("report", run)`` → exit code."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RESIDUAL_AUDIO_CACHE", str(tmp_path_factory.mktemp("cache")))
-
-        def call(*words: object) -> int:
-            patch.setattr(sys, "argv", ["residual-audio", *map(str, words)])
-            with pytest.raises(SystemExit) as ended:
-                main()
-            return ended.value.code
-
-        yield call
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +19,6 @@ def folder(tmp_path_factory):
 
 def data_of(path):
     return json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"), re.S).group(1))
-
-
-def test_help_teaches_with_an_example(command, capsys):
-    assert command("report", "--help") == 0
-    assert any(line.strip(" │").startswith("residual-audio report ") for line in capsys.readouterr().out.splitlines())
 
 
 def test_a_run_alone_becomes_a_page_that_names_what_is_missing(command, folder, capsys):

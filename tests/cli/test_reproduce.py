@@ -3,7 +3,7 @@
 import csv
 import json
 import shutil
-import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,6 @@ import soundfile
 
 import residual_audio as ra
 from residual_audio.analysis.dimension import estimate_dimensions
-from residual_audio.cli import main
 from residual_audio.data import load_dataset
 from residual_audio.studies.reproduce import DATA, TARGETS, drawn
 
@@ -21,18 +20,9 @@ RATE = 16000
 
 
 @pytest.fixture(scope="module")
-def command():
-    """The command in this process: ``command("reproduce", …)`` → exit code."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COLUMNS", "120")
-
-        def call(*words: object) -> int:
-            patch.setattr(sys, "argv", ["residual-audio", "reproduce", *map(str, words)])
-            with pytest.raises(SystemExit) as ended:
-                main()
-            return ended.value.code
-
-        yield call
+def command(command):
+    """``command(…)`` → exit code of ``residual-audio reproduce …``."""
+    return partial(command, "reproduce")
 
 
 @pytest.fixture(scope="module")
