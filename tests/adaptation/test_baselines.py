@@ -10,6 +10,7 @@ from residual_audio.adaptation.learner import WeightLearner
 from residual_audio.adaptation.streams import advanced, cache_streams
 from residual_audio.data import load_dataset
 from residual_audio.models import load_encoder
+from residual_audio.models.copies import Cores
 
 ROWS = np.arange(3)
 
@@ -33,6 +34,20 @@ def one_step(learner: WeightLearner, rate: float = 1e-2) -> None:
     optimiser = torch.optim.SGD(learner.parameters, lr=rate)
     learner.backward(torch.randn(learner.forward(ROWS).shape, generator=torch.Generator().manual_seed(0)))
     optimiser.step()
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_cores_share_weights_and_their_gradients(inputs, cores):
+    """Embeddings and gradients are those of one plain backward pass through the copy, however many cores take part."""
+    learner = finetune_learner(inputs)
+    learner.cores = Cores(learner.encoder, cores)
+    gradient = torch.randn(3, 128, generator=torch.Generator().manual_seed(1))
+    expected = inputs.run(ROWS, learner.encoder)
+    wanted = torch.autograd.grad(expected, learner.parameters, gradient)
+    torch.testing.assert_close(learner.forward(ROWS), expected.detach(), rtol=1e-4, atol=1e-5)
+    learner.backward(gradient)
+    for parameter, right in zip(learner.parameters, wanted, strict=True):
+        torch.testing.assert_close(parameter.grad, right, rtol=1e-3, atol=1e-6 + 1e-3 * float(right.abs().max()))  # keys' biases: zero
 
 
 def test_inputs_and_streams_lead_to_the_same_embeddings(encoder, inputs, streams):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -44,43 +44,60 @@ class Learner(Protocol):
     def embed(self, rows: Rows) -> Tensor: ...
 
 
-class GainLearner:
-    """Gains on cached streams, everything else frozen; every core takes its own part of a batch."""
+class SharedLearner:
+    """Runs ``streams`` to their embeddings, every core with its own part of a batch; gradients add up in the order of the parts.
 
-    def __init__(self, residual: ResiDual, streams: Streams) -> None:
-        encoder = streams.encoder
-        self.residual, self.streams = residual.to(encoder.device, encoder.dtype), streams
-        self.parameters = [s.gain.clone().requires_grad_() for s in self.residual.sets]
-        self.cores = Cores(encoder)
+    ``ready(encoder)`` is entered around every run of a part; without it, the encoder runs as it is.
+    """
+
+    def __init__(self, encoder: Encoder, parameters: Sequence[Tensor], streams: Streams) -> None:
+        self.streams, self.parameters, self.cores = streams, list(parameters), Cores(encoder)
+
+    def ready(self, encoder: Encoder) -> AbstractContextManager[Any]:
+        return nullcontext()
 
     def _split(self, rows: Rows) -> list[Rows]:
         return np.array_split(rows, max(1, min(self.cores.count, len(rows))))
 
     def forward(self, rows: Rows) -> Float[Tensor, "row d"]:
-        def run(encoder: Encoder, part: Rows, gains: list[Tensor]) -> Tensor:
-            with attached(encoder, self.residual, gains):
+        def run(encoder: Encoder, part: Rows) -> Tensor:
+            with self.ready(encoder):
                 return self.streams.run(part, encoder)
 
-        parts = self._split(rows)
-        self._gains = [[g.detach().clone().requires_grad_() for g in self.parameters] for _ in parts]
-        with frozen(self.streams.encoder):
-            self._found = self.cores.map(run, parts, self._gains)
+        self._found = self.cores.map(run, self._split(rows))
         return torch.cat([found.detach() for found in self._found])
 
     def backward(self, gradient: Float[Tensor, "row d"]) -> None:
-        self.cores.map(lambda encoder, found, part: found.backward(part), self._found, gradient.split([len(f) for f in self._found]))
-        for parameter, *copies in zip(self.parameters, *self._gains, strict=True):
-            found = sum((c.grad for c in copies if c.grad is not None), start=torch.zeros_like(parameter))
-            parameter.grad = found if parameter.grad is None else parameter.grad + found
+        def grads(encoder: Encoder, found: Tensor, part: Tensor) -> tuple[Tensor | None, ...]:
+            return torch.autograd.grad(found, self.parameters, part, allow_unused=True)
+
+        found = self.cores.map(grads, self._found, gradient.split([len(f) for f in self._found]))
+        for parameter, *parts in zip(self.parameters, *found, strict=True):
+            total = sum((p for p in parts if p is not None), start=torch.zeros_like(parameter))
+            parameter.grad = total if parameter.grad is None else parameter.grad + total
 
     def embed(self, rows: Rows) -> Float[Tensor, "row d"]:
-        gains = [g.detach() for g in self.parameters]
-
         def run(encoder: Encoder, part: Rows) -> Tensor:
-            with attached(encoder, self.residual, gains):
+            with self.ready(encoder):
                 return self.streams.embed(part, encoder=encoder)
 
         return torch.cat(self.cores.map(run, self._split(rows)))
+
+
+class GainLearner(SharedLearner):
+    """Gains on cached streams, everything else frozen."""
+
+    def __init__(self, residual: ResiDual, streams: Streams) -> None:
+        encoder = streams.encoder
+        self.residual = residual.to(encoder.device, encoder.dtype)
+        super().__init__(encoder, [s.gain.clone().requires_grad_() for s in self.residual.sets], streams)
+
+    def ready(self, encoder: Encoder) -> AbstractContextManager[Any]:
+        return attached(encoder, self.residual, self.parameters)
+
+    def forward(self, rows: Rows) -> Float[Tensor, "row d"]:
+        with frozen(self.streams.encoder):
+            return super().forward(rows)
 
 
 class MatrixLearner:
@@ -102,23 +119,13 @@ class MatrixLearner:
         return self.embeddings[rows] @ self.matrix.detach().T
 
 
-class WeightLearner:
+class WeightLearner(SharedLearner):
     """Weights of an encoder's own modules (LoRA's, or all of them); ``encoder`` is a copy that may be changed."""
 
     def __init__(self, encoder: Encoder, parameters: list[nn.Parameter], streams: Streams) -> None:
-        self.encoder, self.streams = encoder, streams
-        self.parameters: list[Tensor] = list(parameters)
         for parameter in encoder.module.parameters():
             parameter.requires_grad_(False)
         for parameter in parameters:
             parameter.requires_grad_(True)
-
-    def forward(self, rows: Rows) -> Float[Tensor, "row d"]:
-        self._found = self.streams.run(rows, self.encoder)
-        return self._found.detach()
-
-    def backward(self, gradient: Float[Tensor, "row d"]) -> None:
-        self._found.backward(gradient)
-
-    def embed(self, rows: Rows) -> Float[Tensor, "row d"]:
-        return self.streams.embed(rows, encoder=self.encoder)
+        self.encoder = encoder
+        super().__init__(encoder, parameters, streams)

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..adaptation.baselines import finetune_learner, lora_learner
 from ..adaptation.direct import ShareBasis, ShareLearner
 from ..adaptation.gain import GainSet, ResiDual, gain_set, random_basis
-from ..adaptation.learner import GainLearner, Learner, MatrixLearner
+from ..adaptation.learner import GainLearner, Learner, MatrixLearner, SharedLearner
 from ..adaptation.presets import PRESETS, fisher_gains
 from ..adaptation.select import Place, choose_places
 from ..adaptation.streams import axes_for, place_bases
@@ -185,13 +185,13 @@ def lora(task: FoldTask) -> FoldResult:
     """Low-rank changes of queries and values in the blocks that hold the chosen units."""
     blocks = {b for p in choose_places(task.encoder.units, task.recipe.units) for b in p.blocks}
     learner = lora_learner(task.streams, blocks, task.recipe.lora_rank, task.seed)
-    return learned(task, learner, task.recipe.lora_rate, lambda s: s.streams.embed(s.rows, encoder=learner.encoder).cpu())
+    return learned(task, learner, task.recipe.lora_rate, lambda s: SharedLearner(learner.encoder, [], s.streams).embed(s.rows).cpu())
 
 
 def finetune(task: FoldTask) -> FoldResult:
     """Every weight of the audio side."""
     learner = finetune_learner(task.setting.whole)
-    return learned(task, learner, task.recipe.finetune_rate, lambda s: s.whole.embed(s.rows, encoder=learner.encoder).cpu())
+    return learned(task, learner, task.recipe.finetune_rate, lambda s: SharedLearner(learner.encoder, [], s.whole).embed(s.rows).cpu())
 
 
 METHODS: dict[str, Callable[[FoldTask], FoldResult]] = {
