@@ -20,7 +20,7 @@ from residual_audio.studies import Recipe
 from residual_audio.studies.compare import prepare
 from residual_audio.studies.methods import starting
 from residual_audio.studies.parts import fold_parts
-from residual_audio.studies.ranking import head_scores, some_training_clips, top_places
+from residual_audio.studies.ranking import head_scores, settled, some_training_clips, top_places
 from residual_audio.studies.task import FoldTask
 from tests.helpers.gains import only_gain
 
@@ -96,6 +96,12 @@ def test_the_top_heads_get_the_gains(task, by):
     start = starting(few)
     assert start.trained == 2 * task.encoder.units.d_head[3]
     assert start.notes["heads"] == f"the best 2 by {by}"
+
+
+@pytest.mark.parametrize(("units", "top", "kept"), [("heads", None, 20), ("S0B0 heads", None, 2), ("S0B0H1", None, 1), ("S3 heads", 7, 7)])
+def test_without_a_number_half_of_few_heads(encoder, units, top, kept):
+    """Twenty of four heads would be the model as it is; what is recorded is the number that is kept."""
+    assert settled(Recipe(units=units, top=top), encoder.units).top == kept
 
 
 def test_only_training_clips_are_ranked_on(task):

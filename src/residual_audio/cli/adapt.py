@@ -35,7 +35,7 @@ def adapt(
     l1: given.Sparsity = 0.0,
     batch_size: given.TrainingBatch = 64,
     basis: given.BasisFrom = "own",
-    top: given.TopHeads = 20,
+    top: given.TopHeads = None,
     by: given.By = None,
     push: Annotated[str | None, typer.Option("--push-to-hub", help="Also upload the adapter to this hub repository.")] = None,
     data_root: given.DataRoot = None,

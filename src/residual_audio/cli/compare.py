@@ -43,7 +43,7 @@ def compare(
     l1: given.Sparsity = 0.0,
     batch_size: given.TrainingBatch = 64,
     basis: given.BasisFrom = "own",
-    top: given.TopHeads = 20,
+    top: given.TopHeads = None,
     by: given.By = None,
     lora_rank: Annotated[int, typer.Option(min=1, help="Rank of `lora`.")] = 4,
     lora_rate: Annotated[float, typer.Option(help="Learning rate of `lora`.")] = 1e-3,

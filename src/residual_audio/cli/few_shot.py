@@ -38,7 +38,7 @@ def few_shot(
     l1: given.Sparsity = 0.0,
     batch_size: given.TrainingBatch = 64,
     basis: given.BasisFrom = "own",
-    top: given.TopHeads = 20,
+    top: given.TopHeads = None,
     by: given.By = None,
     data_root: given.DataRoot = None,
     download: given.Download = False,

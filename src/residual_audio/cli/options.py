@@ -82,7 +82,10 @@ TrainingBatch = Annotated[int, typer.Option("--batch-size", min=1, help="Clips a
 BasisFrom = Annotated[
     str, typer.Option("--basis", help="own (a part of the clips), or the folder of another extraction: a transferred basis.")
 ]
-TopHeads = Annotated[int, typer.Option("--top-heads", min=1, help="How many heads --by chooses, and the method top-heads keeps.")]
+TopHeads = Annotated[
+    int | None,
+    typer.Option("--top-heads", min=1, help="How many heads --by chooses, and the method top-heads keeps; default: 20, at most half."),
+]
 By = Annotated[
     str | None,
     typer.Option("--by", help="Gains only for the best heads of --units: by fisher, ablation or text, judged on the training part."),

@@ -14,6 +14,7 @@ from ..models import Encoder
 from .compare import prepare
 from .methods import needs_inputs, starting
 from .parts import inner_parts
+from .ranking import settled
 from .task import FoldTask, Recipe
 
 
@@ -49,6 +50,7 @@ def adapt(
     tell: Callable[[dict[str, float]], object] | None = None,
 ) -> Adapted:
     """A fifth of the clips gives the basis, a fifth says when to stop, the rest is learned from; recordings and speakers stay together."""
+    recipe = settled(recipe, encoder.units)
     setting = prepare(encoder, dataset, recipe, "official", template, seed, workers, advance, inputs=needs_inputs([], recipe))
     parts = inner_parts(setting.dataset, setting.rows, setting.rows[:0], seed)
     task = FoldTask(setting, torch.from_numpy(setting.dataset.targets), parts, recipe, seed)

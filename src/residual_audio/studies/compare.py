@@ -32,6 +32,7 @@ from ..models import Encoder
 from .memory import watched_memory
 from .methods import METHODS, needs_inputs
 from .parts import fold_parts
+from .ranking import settled
 from .task import FoldResult, FoldTask, Recipe, Setting
 
 
@@ -111,6 +112,7 @@ def compare(
     unknown = [m for m in methods if m not in METHODS]
     if unknown or not methods:
         raise EvaluationError(f"unknown method {', '.join(unknown) or '(none given)'}; one or more of {', '.join(METHODS)}")
+    recipe = settled(recipe, encoder.units)
     store = Store(str(out))
     with store.locked():
         mine = identity(encoder, dataset, Settings(("embedding",)))

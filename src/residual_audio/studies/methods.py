@@ -25,7 +25,7 @@ from ..evaluation.probe import fit_probe
 from ..evaluation.readout import EvaluationError
 from ..extraction.run import Run
 from ..spectra import Basis, Moments
-from .ranking import head_places, head_scores, pooled_heads, top_places
+from .ranking import head_places, head_scores, how_many, pooled_heads, top_places
 from .task import FoldResult, FoldTask, Recipe, Setting
 
 # Methods that need the model's inputs, not only what enters the first adapted block.
@@ -97,7 +97,7 @@ def top_heads(task: FoldTask) -> FoldResult:
     """Keep the heads that rank best on the training part (Fisher, or ``by``); the others become their mean. Nothing is trained."""
     places = head_places(task)
     scores = head_scores(task, task.recipe.by or "fisher", places)
-    kept = torch.zeros(len(scores)).scatter(0, scores.topk(min(task.recipe.top, len(scores))).indices, 1.0)
+    kept = torch.zeros(len(scores)).scatter(0, scores.topk(how_many(task.recipe, len(scores))).indices, 1.0)
     bases = place_bases(task.streams, task.parts.basis, places, "token")
     sets = [gain_set(p, b, tied=True) for p, b in zip(places, bases, strict=True)]
     gains = [g[:, None].to(s.gain) for g, s in zip(kept.split([len(s.gain) for s in sets]), sets, strict=True)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -16,11 +18,23 @@ from ..analysis.discriminability import fisher_ratio
 from ..evaluation.readout import EvaluationError
 from ..extraction.record import record
 from ..models import BlockSite
+from ..units import UnitTable
 from .shares import direct_shares
-from .task import FoldTask
+from .task import FoldTask, Recipe
 
 # Rankings that run the model for every head, or store every head's share, look at so many training clips, spread over the classes.
 LOOKED_AT = {"ablation": 64, "text": 256}
+
+
+def how_many(recipe: Recipe, heads: int) -> int:
+    """Of so many heads, those that a ranking keeps."""
+    return min(heads, recipe.top) if recipe.top is not None else min(20, max(1, heads // 2))
+
+
+def settled(recipe: Recipe, units: UnitTable) -> Recipe:
+    """The same recipe with the number of kept heads spelled out, as it is recorded."""
+    heads = sum(len(p.heads) for p in choose_places(units, recipe.units) if p.form == "heads")
+    return replace(recipe, top=how_many(recipe, heads)) if recipe.top is None and heads else recipe
 
 
 def head_places(task: FoldTask) -> list[Place]:
@@ -110,7 +124,7 @@ def top_places(task: FoldTask, by: str) -> list[Place]:
     """The selection's best heads by a ranking, and whatever in it is not a head."""
     places = head_places(task)
     scores = head_scores(task, by, places)
-    kept = set(scores.topk(min(task.recipe.top, len(scores))).indices.tolist())
+    kept = set(scores.topk(how_many(task.recipe, len(scores))).indices.tolist())
     found, number = [], 0
     for place in places:
         heads = tuple(h for i, h in enumerate(place.heads) if number + i in kept)

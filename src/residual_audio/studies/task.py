@@ -29,7 +29,8 @@ class Recipe:
     """The choices that methods share; all are recorded.
 
     ``basis``: "own" (the basis part of the task's clips) or the folder of another extraction, whose moments give a transferred basis.
-    ``by``: gains only for the ``top`` heads of ``units`` by a ranking on the training part. ``lora_rank``, ``lora_rate`` and
+    ``by``: gains only for the ``top`` heads of ``units`` by a ranking on the training part; without a number, 20 of them, or half where
+    they are fewer than 40. ``lora_rank``, ``lora_rate`` and
     ``finetune_rate`` are those methods' own.
     """
 
@@ -40,7 +41,7 @@ class Recipe:
     mean: str = "keep"
     objective: str = "auto"
     scale: float | None = None
-    top: int = 20
+    top: int | None = None
     training: Training = field(default_factory=Training)
     basis: str = "own"
     by: str | None = None
