@@ -49,7 +49,8 @@ def part(folder: Path, page: Path) -> str:
     cells = pd.read_parquet(folder / "tables" / "comparison_cells.parquet")
     other = f"; zero-shot elsewhere: on {settings['other']}" if settings.get("other") else ""
     text = f"\n## {data['name']}, {settings['recipe']['units']}\n\n```\n{relative(record['command'])}\n```\n\n"
-    text += f"{data['clips']} clips, {data['classes']} classes, {cells.fold.nunique()} folds ({data['folds']}){other}.\n\n"
+    text += f"{data['clips']} clips, {data['classes']} classes, {cells.fold.nunique()} folds ({data['folds']}){other}. "
+    text += f"All cells together took {cells.seconds.sum() / 60:.0f} minutes.\n\n"
     text += to_markdown(summary(folder)) + "\n"
     figure = folder / "figures" / "accuracy_vs_parameters.png"
     if figure.exists():
