@@ -3,14 +3,12 @@
 import inspect
 import json
 import shutil
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import residual_audio.analysis
-from residual_audio.cli import main
 from residual_audio.data import load_dataset
 from residual_audio.extraction import extract
 from residual_audio.models import load_encoder
@@ -20,20 +18,11 @@ from residual_audio.report import figures
 SOME = ("panel_A", "fisher_vs_ablation", "block_ablation")
 
 
-@pytest.fixture(scope="module")
-def command():
-    """The command in this process, where everything is imported already: ``command("analyze", run)`` → exit code."""
+@pytest.fixture(scope="module", autouse=True)
+def some_figures():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "FIGURES", {name: figures.FIGURES[name] for name in SOME})
-        patch.setattr(figures.style, "DPI", 50)
-
-        def call(*words: object) -> int:
-            patch.setattr(sys, "argv", ["residual-audio", *map(str, words)])
-            with pytest.raises(SystemExit) as ended:
-                main()
-            return ended.value.code
-
-        yield call
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,7 @@ class Learner(Protocol):
 class SharedLearner:
     """Runs ``streams`` to their embeddings, every core with its own part of a batch; gradients add up in the order of the parts.
 
-    ``ready(encoder)`` is entered around every run of a part; without it, the encoder runs as it is.
+    ``ready(encoder)`` is entered around every run of a part; here it does nothing, and the encoder runs as it is.
     """
 
     def __init__(self, encoder: Encoder, parameters: Sequence[Tensor], streams: Streams) -> None:

@@ -30,8 +30,7 @@ class Recipe:
 
     ``basis``: "own" (the basis part of the task's clips) or the folder of another extraction, whose moments give a transferred basis.
     ``by``: gains only for the ``top`` heads of ``units`` by a ranking on the training part; without a number, 20 of them, or half where
-    they are fewer than 40. ``lora_rank``, ``lora_rate`` and
-    ``finetune_rate`` are those methods' own.
+    they are fewer than 40. ``lora_rank``, ``lora_rate`` and ``finetune_rate`` are those methods' own.
     """
 
     units: str = "heads"
