@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from common import full_size_checkpoint
 from transformers import ClapModel
 
-from residual_audio.extraction.ablated import Ablation, Replacements
+from residual_audio.ablation.engine import Ablation, Replacements
 from residual_audio.models import load_encoder
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from common import full_size_checkpoint, write_sounds
 
-from residual_audio.data import AudioDataset, load_dataset
+from residual_audio.data import Dataset, load_dataset
 from residual_audio.extraction import Run, extract
 from residual_audio.models import Encoder, load_encoder
 
@@ -50,7 +50,7 @@ def sizes(run: Run) -> tuple[int, int]:
     return round(sum(arrays) / len(run.clips)), round((sum(files) - sum(arrays)) / len(files))
 
 
-def measure(encoder: Encoder, data: AudioDataset, out: Path, granularity: tuple[str, ...], batch_size: int, **options: object) -> Measured:
+def measure(encoder: Encoder, data: Dataset, out: Path, granularity: tuple[str, ...], batch_size: int, **options: object) -> Measured:
     """Extract, and take the rate from the times at which shards were complete: each worker's first shard is its warm-up."""
     begun = time.time()
     run = extract(encoder, data, out, granularity, batch_size=batch_size, **options)

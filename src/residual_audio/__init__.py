@@ -12,17 +12,19 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .ablation import ablate
     from .adaptation import attached, fold, load_adapter, save_adapter
+    from .adaptation.adapt import adapt
     from .analysis import analyze
+    from .comparison import compare
+    from .comparison.few_shot import few_shot
+    from .comparison.search import search
     from .data import load_dataset
     from .evaluation import zero_shot
     from .evaluation.retrieval import retrieve
     from .extraction import Run, extract
     from .meaning import ask, describe
     from .models import load_encoder
-    from .studies import ablate, adapt, compare
-    from .studies.few_shot import few_shot
-    from .studies.search import search
 
 try:
     __version__ = version("residual-audio")
@@ -60,11 +62,11 @@ _HOME = {
     "analyze": ".analysis",
     "describe": ".meaning",
     "ask": ".meaning",
-    "ablate": ".studies",
-    "adapt": ".studies",
-    "compare": ".studies",
-    "few_shot": ".studies.few_shot",
-    "search": ".studies.search",
+    "ablate": ".ablation",
+    "adapt": ".adaptation.adapt",
+    "compare": ".comparison",
+    "few_shot": ".comparison.few_shot",
+    "search": ".comparison.search",
     "retrieve": ".evaluation.retrieval",
     "attached": ".adaptation",
     "fold": ".adaptation",

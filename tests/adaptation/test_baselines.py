@@ -22,7 +22,7 @@ def encoder():
 
 @pytest.fixture(scope="module")
 def inputs(encoder):
-    return cache_streams(encoder, [c.audio for c in load_dataset("synthetic-timbre").limited(3).clips], None)
+    return cache_streams(encoder, [c.source for c in load_dataset("synthetic-timbre").limited(3).clips], None)
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import torch
 from transformers import ClapModel
 
 from residual_audio.adaptation import FoldError, attached, fold
-from residual_audio.extraction.record import record
 from residual_audio.models import load_encoder
+from residual_audio.models.recording import record
 from tests.helpers.gains import made_up
 
 LAYOUTS = ["laion_dir", "msclap_path", "whisper_dir", "ast_dir"]

@@ -14,9 +14,9 @@ from residual_audio.adaptation.objective import CentroidBank, Objective, centred
 from residual_audio.adaptation.streams import cache_streams, entering, first_block, place_bases
 from residual_audio.adaptation.train import Course, Lesson, Training, find_rate, train_gains
 from residual_audio.data import load_dataset
-from residual_audio.extraction.record import record
 from residual_audio.models import load_encoder
 from residual_audio.models.copies import Cores
+from residual_audio.models.recording import record
 from residual_audio.spectra import Basis
 
 
@@ -37,7 +37,7 @@ def places(encoder):
 
 @pytest.fixture(scope="module")
 def streams(encoder, data, places):
-    return cache_streams(encoder, [c.audio for c in data.clips], first_block(encoder, places))
+    return cache_streams(encoder, [c.source for c in data.clips], first_block(encoder, places))
 
 
 @pytest.fixture(scope="module")
@@ -57,18 +57,18 @@ def lesson(data, goal):
 
 def test_cached_streams_give_the_whole_forward(encoder, data, streams):
     assert streams.block == 10
-    whole = encoder.embed_audio([c.audio for c in data.clips[:6]])
+    whole = encoder.embed([c.source for c in data.clips[:6]])
     assert (F.normalize(streams.embed(np.arange(6)), dim=-1) - whole).abs().max() < 1e-5
 
 
 def test_more_than_memory_goes_to_a_file(encoder, data, streams):
-    on_disk = cache_streams(encoder, [c.audio for c in data.clips[:4]], streams.block, limit=1000)
+    on_disk = cache_streams(encoder, [c.source for c in data.clips[:4]], streams.block, limit=1000)
     assert isinstance(on_disk.values, np.memmap)
     np.testing.assert_allclose(on_disk.values, streams.values[:4], atol=1e-5)
 
 
 def test_running_stops_at_the_block(encoder, data):
-    features = encoder.prepare(data.clips[0].audio).features
+    features = encoder.prepare(data.clips[0].source).features
     ran = []
     handle = encoder.module.get_submodule(encoder.sites[-1].module).register_forward_pre_hook(lambda *a: ran.append(1))
     entering(encoder, features, torch.zeros(1, dtype=torch.bool), 3)

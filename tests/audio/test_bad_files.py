@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from residual_audio.audio import AudioError, MelSpec, Preprocessing, Waveform, prepared_ahead, read
+from residual_audio.audio import MelSpec, Preprocessing, Waveform, read
+from residual_audio.media import MediaError
+from residual_audio.models.batching import prepared_ahead
 
 POLICY = Preprocessing(16000, 64000, MelSpec(n_fft=1024, hop=256, mels=64, filter_rate=16000, f_min=50.0, f_max=7600.0))
 
@@ -22,30 +24,30 @@ def spectral_peak(samples: np.ndarray, rate: int) -> float:
 
 
 def test_missing(tmp_path):
-    with pytest.raises(AudioError, match="no such file"):
+    with pytest.raises(MediaError, match="no such file"):
         POLICY.prepare(tmp_path / "gone.wav")
 
 
 def test_directory(tmp_path):
-    with pytest.raises(AudioError, match="is a directory"):
+    with pytest.raises(MediaError, match="is a directory"):
         POLICY.prepare(tmp_path)
 
 
 def test_empty(tmp_path):
     (tmp_path / "x.wav").touch()
-    with pytest.raises(AudioError, match="is empty"):
+    with pytest.raises(MediaError, match="is empty"):
         POLICY.prepare(tmp_path / "x.wav")
 
 
 def test_text_renamed(tmp_path):
     (tmp_path / "x.wav").write_text("Dear diary, today I renamed a text file.\n" * 40)
-    with pytest.raises(AudioError, match="not an audio file"):
+    with pytest.raises(MediaError, match="not an audio file"):
         POLICY.prepare(tmp_path / "x.wav")
 
 
 def test_header_without_frames(tmp_path):
     soundfile.write(tmp_path / "x.wav", np.zeros((0, 1)), 16000)
-    with pytest.raises(AudioError, match="no audio frames"):
+    with pytest.raises(MediaError, match="no audio frames"):
         POLICY.prepare(tmp_path / "x.wav")
 
 
@@ -61,7 +63,7 @@ def test_truncated_wav_uses_what_is_there(tmp_path):
 def test_truncated_in_the_header(tmp_path):
     soundfile.write(tmp_path / "whole.flac", tone(2, 16000), 16000)
     (tmp_path / "cut.flac").write_bytes((tmp_path / "whole.flac").read_bytes()[:20])
-    with pytest.raises(AudioError, match=r"cut\.flac"):
+    with pytest.raises(MediaError, match=r"cut\.flac"):
         POLICY.prepare(tmp_path / "cut.flac")
 
 
@@ -72,7 +74,7 @@ def test_truncated_compressed_file_is_used_or_refused_but_never_invented(tmp_pat
     (tmp_path / f"cut-{name}").write_bytes(content[: len(content) // 2])
     try:
         samples = read(tmp_path / f"cut-{name}", 16000)
-    except AudioError as error:
+    except MediaError as error:
         assert "cut-" in str(error)
     else:
         assert 0 < len(samples) <= 64000 + 2000
@@ -84,7 +86,7 @@ def test_samples_that_are_no_numbers(tmp_path, value):
     samples = tone(1, 16000)
     samples[100:103] = value
     soundfile.write(tmp_path / "x.wav", samples, 16000, subtype="FLOAT")
-    with pytest.raises(AudioError, match=r"3 of .* samples are NaN or infinite"):
+    with pytest.raises(MediaError, match=r"3 of .* samples are NaN or infinite"):
         POLICY.prepare(tmp_path / "x.wav")
 
 
@@ -148,7 +150,7 @@ def test_integer_arrays_are_scaled():
 
 @pytest.mark.parametrize("samples", [np.zeros((2, 3, 4)), np.zeros(0)])
 def test_arrays_of_the_wrong_shape(samples):
-    with pytest.raises(AudioError):
+    with pytest.raises(MediaError):
         POLICY.prepare(Waveform(samples, 16000))
 
 
@@ -157,7 +159,7 @@ def test_the_good_clips_among_bad_ones_come_out_in_order(tmp_path):
     (tmp_path / "bad.wav").write_text("no")
     sources = [tmp_path / n for n in ("good.wav", "bad.wav", "gone.wav", "good.wav")]
     outcomes = list(prepared_ahead(sources, POLICY.prepare, workers=3))
-    assert [isinstance(o, AudioError) for o in outcomes] == [False, True, True, False]
+    assert [isinstance(o, MediaError) for o in outcomes] == [False, True, True, False]
 
 
 def test_stopping_early_leaves_no_threads():

@@ -113,7 +113,7 @@ def test_extract_is_exact_on_disk(run, clip_dir, pictures):
     joint = stored.array("embedding.joint")[:]
     shares, constant = stored.joint_shares()
     assert (shares.sum(1) + constant - joint).abs().max() < 1e-5 * joint.abs().max()
-    embedded = load_encoder(clip_dir).embed_images(list(stored.clips.path))
+    embedded = load_encoder(clip_dir).embed(list(stored.clips.path))
     assert (torch.nn.functional.normalize(joint, dim=-1) - embedded).abs().max() < 1e-5
 
 
@@ -140,9 +140,9 @@ def test_adapt_then_fold_equals_running(command, clip_dir, pictures, tmp_path):
     residual = load_adapter(str(tmp_path / "adapter"), encoder)
     paths = [c.path for c in load_dataset(f"folder:{pictures}").clips if "broken" not in c.path]
     with attached(encoder, residual):
-        live = encoder.embed_images(paths)
-    assert (folded.embed_images(paths) - live).abs().max() < 1e-5
-    assert (encoder.embed_images(paths) - live).abs().max() > 1e-5
+        live = encoder.embed(paths)
+    assert (folded.embed(paths) - live).abs().max() < 1e-5
+    assert (encoder.embed(paths) - live).abs().max() > 1e-5
     CLIPModel.from_pretrained(tmp_path / "folded")
     assert command("zero-shot", tmp_path / "folded", f"folder:{pictures}", "--template", PROMPT) == 0
 

@@ -13,7 +13,7 @@ import soundfile
 import residual_audio as ra
 from residual_audio.analysis.dimension import estimate_dimensions
 from residual_audio.data import load_dataset
-from residual_audio.studies.reproduce import DATA, TARGETS, drawn
+from residual_audio.reproduction.targets import DATA, TARGETS, drawn
 
 ESC50 = ["seed1-1", "seed1-fig2", "seed1-fig4", "seed1-fig5", "seed1-fig6", "seed2-1", "kfold-esc50"]
 RATE = 16000
@@ -61,7 +61,7 @@ def read(out, name: str) -> pd.DataFrame:
 
 def test_every_published_figure_has_ours_beside_it(done):
     out, _ = done
-    from residual_audio.report.published import published_figures
+    from residual_audio.reproduction.published import published_figures
 
     figures = published_figures()
     for name in ESC50:

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from residual_audio.audio import AudioError, Preprocessing, prepared_ahead
+from residual_audio.audio import Preprocessing
+from residual_audio.media import MediaError
 from residual_audio.models import EncoderError, load_encoder
+from residual_audio.models.batching import prepared_ahead
 from residual_audio.units import Unit
 
 LAYOUTS = ["tiny", "laion_dir", "fused_dir", "msclap_path", "whisper_dir", "ast_dir", "clip_dir", "vit_dir", "dinov2_dir"]
@@ -21,7 +23,7 @@ def takes_sounds(encoder) -> bool:
 
 
 def embed(encoder, paths, **options):
-    return (encoder.embed_audio if takes_sounds(encoder) else encoder.embed_images)(paths, **options)
+    return encoder.embed(paths, **options)
 
 
 @pytest.fixture
@@ -98,11 +100,11 @@ def test_text_side_or_a_clear_word(encoder):
 
 def test_arrays_need_their_rate(encoder):
     if not takes_sounds(encoder):
-        with pytest.raises(EncoderError, match="embed_images"):
-            encoder.embed_audio([np.zeros(100, np.float32)])
+        with pytest.raises(EncoderError, match="embed"):
+            encoder.embed([np.zeros(100, np.float32)])
         return
-    with pytest.raises(AudioError, match="sample_rate"):
-        encoder.embed_audio([np.zeros(100, np.float32)])
+    with pytest.raises(MediaError, match="sample_rate"):
+        encoder.embed([np.zeros(100, np.float32)])
 
 
 def test_several_windows_are_averaged(encoder, sound_files):
@@ -116,7 +118,7 @@ def test_several_windows_are_averaged(encoder, sound_files):
     assert len(prepared.features) == int(np.ceil(12.0 / encoder.policy.seconds))
     one_window = [torch.nn.functional.normalize(windows.encode(f[None], torch.tensor([True])), dim=-1)[0] for f in prepared.features]
     expected = torch.nn.functional.normalize(torch.stack(one_window).mean(0), dim=-1)
-    assert (windows.embed_audio([long])[0] - expected).abs().max() < 1e-5
+    assert (windows.embed([long])[0] - expected).abs().max() < 1e-5
 
 
 def load_again(encoder, **changes):

@@ -2,17 +2,17 @@
 
 import pytest
 import torch
-
-from residual_audio.extraction.ablated import Ablation, Replacements, first_order
-from residual_audio.extraction.record import record
-from residual_audio.models import load_encoder
-from tests.extraction.test_ablated import (  # noqa: F401 — collected here with the fixtures below
+from tests.ablation.test_engine import (  # noqa: F401 — collected here with the fixtures below
     means,
     test_equal_to_the_naive_way,
     test_nothing_is_left_behind,
     test_resuming_from_any_block_is_the_whole_forward,
     test_streamed_means_are_the_means,
 )
+
+from residual_audio.ablation.engine import Ablation, Replacements, first_order
+from residual_audio.models import load_encoder
+from residual_audio.models.recording import record
 
 
 @pytest.fixture(scope="module", params=["clip_dir", "vit_dir", "dinov2_dir"])

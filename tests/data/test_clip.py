@@ -5,10 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from residual_audio.data import AudioDataset, Clip, DataError, clean_label, grouped_folds, make_dataset, stratified_folds
+from residual_audio.data import Clip, DataError, Dataset, clean_label, grouped_folds, make_dataset, stratified_folds
 
 
-def dataset(*labels: str) -> AudioDataset:
+def dataset(*labels: str) -> Dataset:
     return make_dataset("test", [Clip(id=str(i), path=f"{i}.wav", label=label) for i, label in enumerate(labels)])
 
 

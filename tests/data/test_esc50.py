@@ -34,7 +34,7 @@ def test_rows_folds_and_stems_of_any_ending(root):
     assert data.clips[0].tags == ("esc10", "recording:100032")
     assert data.clips[1].tags == ("recording:100038",)
     assert data.names["chirping_birds"] == "chirping birds"
-    assert all(len(read(c.audio, 16000)) == 800 for c in data.clips)
+    assert all(len(read(c.source, 16000)) == 800 for c in data.clips)
 
 
 def test_wav_is_preferred_and_hidden_files_are_not_audio(root, write):
@@ -109,4 +109,4 @@ class TestRealData:
 
     def test_a_clip_decodes(self):
         clip = load_dataset("esc50", REAL).clips[0]
-        assert read(clip.audio, 16000).shape == (80000,)
+        assert read(clip.source, 16000).shape == (80000,)

@@ -24,7 +24,7 @@ def test_labels_ids_order_and_formats(tmp_path, write):
         "пение/b.WAV",
     ]
     assert data.names == {"Hand_Clap": "hand clap", "пение": "пение"}
-    assert all(read(c.audio, 16000).size for c in data.clips)
+    assert all(read(c.source, 16000).size for c in data.clips)
     assert load_dataset(str(tmp_path)).clips == data.clips
 
 

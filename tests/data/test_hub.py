@@ -49,7 +49,7 @@ def test_rows_audio_and_class_labels(repo, tmp_path):
     assert (clip.id, clip.label, clip.fold, clip.captions, clip.tags) == ("train/3", "siren", 3, ("sound 3",), ("train",))
     assert Path(clip.path).read_bytes() == (tmp_path / "source" / "train-3.wav").read_bytes()
     assert Path(data.clips[0].path).suffix == ".ogg"
-    assert all(len(read(c.audio, 16000)) == 800 for c in data.clips)
+    assert all(len(read(c.source, 16000)) == 800 for c in data.clips)
 
 
 def test_split_and_drawn_folds(repo, tmp_path):

@@ -6,8 +6,9 @@ from pathlib import Path
 import pandas
 import pytest
 
-from residual_audio.audio import AudioError, read
+from residual_audio.audio import read
 from residual_audio.data import DataError, load_dataset
+from residual_audio.media import MediaError
 
 
 def test_csv_with_the_usual_names(tmp_path, write):
@@ -19,7 +20,7 @@ def test_csv_with_the_usual_names(tmp_path, write):
     assert (data.folds, data.labels) == ("official", ("NA", "None"))
     assert [(c.id, c.fold, c.captions) for c in data.clips] == [("first", 1, ("a bell",)), ("second", 2, ())]
     assert [Path(c.path) for c in data.clips] == [tmp_path / "audio" / "côté.wav", elsewhere]
-    assert all(len(read(c.audio, 16000)) == 800 for c in data.clips)
+    assert all(len(read(c.source, 16000)) == 800 for c in data.clips)
     assert load_dataset("table:clips.csv", tmp_path).clips == data.clips
 
 
@@ -40,13 +41,13 @@ def test_without_folds_they_are_drawn(tmp_path):
 def test_missing_files_are_left_to_the_decoder(tmp_path):
     (tmp_path / "t.csv").write_text("path,label\nnowhere.wav,a\n")
     clip = load_dataset(f"{tmp_path}/t.csv").clips[0]
-    with pytest.raises(AudioError, match="no such file"):
-        read(clip.audio, 16000)
+    with pytest.raises(MediaError, match="no such file"):
+        read(clip.source, 16000)
 
 
 def test_synthetic_addresses_stay(tmp_path):
     (tmp_path / "t.csv").write_text("path,label\nsynthetic:voice/0/5,a\n")
-    assert len(read(load_dataset(f"{tmp_path}/t.csv").clips[0].audio, 16000)) == 64000
+    assert len(read(load_dataset(f"{tmp_path}/t.csv").clips[0].source, 16000)) == 64000
 
 
 @pytest.mark.parametrize(

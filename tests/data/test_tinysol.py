@@ -33,7 +33,7 @@ def test_known_layouts(tmp_path, write, table, audio):
     assert data.names == {"Bass Tuba": "bass tuba", "Clarinet in Bb": "clarinet"}
     assert [c.tags for c in data.clips] == [(), ("retuned",), ()]
     assert data.clips[0].id == "BTb-ord-F#1-pp-N-N"
-    assert all(len(read(c.audio, 44100)) == 2205 for c in data.clips)
+    assert all(len(read(c.source, 44100)) == 2205 for c in data.clips)
 
 
 def test_missing_notes(tmp_path, write):

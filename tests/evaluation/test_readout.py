@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from residual_audio.data import AudioDataset, Clip, make_dataset
+from residual_audio.data import Clip, Dataset, make_dataset
 from residual_audio.evaluation import EvaluationError
 from residual_audio.evaluation.metrics import margins, outcome
 from residual_audio.evaluation.probe import INNER_FOLDS, NEVER, STRENGTHS, fit_probe
@@ -30,7 +30,7 @@ def one_thread():
         yield
 
 
-def hand_made(labels, folds) -> AudioDataset:
+def hand_made(labels, folds) -> Dataset:
     return make_dataset("hand", [Clip(str(i), f"{i}.wav", x, f) for i, (x, f) in enumerate(zip(labels, folds, strict=True))], "official")
 
 

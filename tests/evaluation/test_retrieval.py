@@ -171,7 +171,7 @@ def test_tiny_finds_what_it_was_trained_on(result, captions):
 
 def test_the_embeddings_decide(result, encoder, captions):
     """From scratch: cosines of the public embeddings, sorted one by one."""
-    audio = encoder.embed_audio([c.audio for c in captions.clips]).double().numpy()
+    audio = encoder.embed([c.source for c in captions.clips]).double().numpy()
     text = encoder.embed_text(result.texts).double().numpy()
     for i in (0, 7, 20):
         relevant = np.array([result.texts[i] in c.captions for c in captions.clips])

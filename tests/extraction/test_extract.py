@@ -59,11 +59,11 @@ def test_arrays_line_up_with_clips_and_units(run, tiny, voices):
     assert run.units == tiny.units
     assert list(run.clips.id) == [c.id for c in voices.clips]
     for row in (0, 37, 79):
-        prepared = tiny.prepare(voices.clips[row].audio)
+        prepared = tiny.prepare(voices.clips[row].source)
         one = Capture(tiny, ("head",)).run(prepared.features, torch.tensor([False])).arrays["head"][0]
         assert (run.heads[row] - one).abs().max() < 1e-5
     embedded = torch.nn.functional.normalize(run.array("embedding.joint")[:], dim=-1)
-    assert (embedded - tiny.embed_audio([c.audio for c in voices.clips])).abs().max() < 1e-5
+    assert (embedded - tiny.embed([c.source for c in voices.clips])).abs().max() < 1e-5
 
 
 def test_rows_can_be_asked_for_in_any_way(run):
@@ -103,7 +103,7 @@ def test_token_level_pca_equals_scikit_learn(run, tiny, voices):
     tokens: dict[int, list] = {}
     capture = Capture(tiny, ("tokens",), [tiny.units[tiny.units.index(f"S{s}B1H2")] for s in range(4)])
     for clip in voices.clips:
-        arrays = capture.run(tiny.prepare(clip.audio).features, torch.tensor([False])).arrays
+        arrays = capture.run(tiny.prepare(clip.source).features, torch.tensor([False])).arrays
         for s in range(4):
             tokens.setdefault(s, []).append(arrays[f"tokens.S{s}B1H2"].flatten(0, 2).double().numpy())
     basis = principal_axes(run.moments("tokens"))
@@ -231,7 +231,7 @@ def test_windows_are_averaged(tmp_path):
     soundfile.write(tmp_path / "clips" / "x" / "long.wav", 0.1 * np.random.default_rng(0).standard_normal(16000 * 12), 16000)
     data = load_dataset(f"folder:{tmp_path / 'clips'}")
     run = extract(encoder, data, tmp_path / "r", ("head", "moments"))
-    features = encoder.prepare(data.clips[0].audio).features
+    features = encoder.prepare(data.clips[0].source).features
     windows = Capture(encoder, ("head",)).run(features, torch.zeros(3, dtype=torch.bool)).arrays["head"]
     assert torch.allclose(run.heads[0], windows.mean(0), atol=1e-5)
     with pytest.raises(ExtractionError, match="one window a clip"):

@@ -10,7 +10,7 @@ import soundfile
 from residual_audio.adaptation import ResiDual, save_adapter
 from residual_audio.adaptation.gain import gain_set
 from residual_audio.adaptation.select import choose_places
-from residual_audio.data import AudioDataset, load_dataset
+from residual_audio.data import Dataset, load_dataset
 from residual_audio.data.synthesis import TASKS
 from residual_audio.data.synthetic import SyntheticSound
 from residual_audio.extraction import Run, extract
@@ -31,7 +31,7 @@ class Made:
     run: Run
     folder: Path
     encoder: Encoder
-    dataset: AudioDataset
+    dataset: Dataset
     adapter: Path
     residual: ResiDual
 

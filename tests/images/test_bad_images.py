@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from residual_audio.audio import AudioError, Prepared, Waveform, prepared_ahead
+from residual_audio.audio import Prepared, Waveform
 from residual_audio.images import ImageError, as_rgb
+from residual_audio.media import MediaError
+from residual_audio.models.batching import prepared_ahead
 from residual_audio.models.vit import VIT_DEFAULT as POLICY
 from tests.helpers.pictures import picture
 
@@ -50,7 +52,7 @@ def test_they_are_recorded_like_broken_sounds(tmp_path):
     picture("square", "red", 0).save(tmp_path / "x.png")
     good, bad = prepared_ahead([tmp_path / "x.png", tmp_path / "gone.png"], POLICY.prepare, 2)
     assert isinstance(good, Prepared)
-    assert isinstance(bad, AudioError)
+    assert isinstance(bad, MediaError)
 
 
 def test_orientation_is_obeyed(tmp_path):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from residual_audio.audio import AudioError
 from residual_audio.data import load_dataset
 from residual_audio.extraction import extract
 from residual_audio.meaning import MeaningError, ask
 from residual_audio.meaning.ask import movement
+from residual_audio.media import MediaError
 from residual_audio.models import load_encoder
 
 
@@ -70,5 +70,5 @@ def test_the_map_of_a_clip_sums_to_its_score(name, request, tmp_path):
 def test_clips_that_are_not_there_are_told(run, tiny, planted):
     with pytest.raises(MeaningError, match="no readable clip 'nobody'"):
         ask(run, "rain", clip="nobody", encoder=tiny)
-    with pytest.raises(AudioError):
+    with pytest.raises(MediaError):
         ask(planted[0], "rain", clip="clip0", encoder=tiny)

@@ -30,7 +30,7 @@ def short_waves(rate: int, seconds=(0.3, 1.7, 9.9)) -> list[np.ndarray]:
 def test_embeddings_equal_transformers(layout, request):
     folder = request.getfixturevalue(layout)
     waves = short_waves(48000)
-    ours = load_encoder(folder).embed_audio(waves, sample_rate=48000)
+    ours = load_encoder(folder).embed(waves, sample_rate=48000)
     assert (ours - by_transformers(folder, waves)).abs().max() < 1e-4
 
 
@@ -39,13 +39,13 @@ def test_full_size_htsat_equals_transformers(tmp_path):
     encoder, waves = load_encoder(folder), short_waves(48000, (5.0,))
     assert len(encoder.units.where("head")) == 184
     assert encoder.units.d_head == (24, 24, 24, 24)
-    assert (encoder.embed_audio(waves, sample_rate=48000) - by_transformers(folder, waves)).abs().max() < 1e-4
+    assert (encoder.embed(waves, sample_rate=48000) - by_transformers(folder, waves)).abs().max() < 1e-4
 
 
 def test_tiny_is_a_standard_checkpoint():
     """What is shipped loads with plain transformers, without this package, and means the same."""
     encoder, waves = load_encoder("tiny"), short_waves(16000, (1.0, 4.0))
-    assert (encoder.embed_audio(waves, sample_rate=16000) - by_transformers(TINY, waves)).abs().max() < 1e-4
+    assert (encoder.embed(waves, sample_rate=16000) - by_transformers(TINY, waves)).abs().max() < 1e-4
     model, tokenizer = ClapModel.from_pretrained(TINY), AutoTokenizer.from_pretrained(TINY)
     with torch.no_grad():
         theirs = model.get_text_features(**tokenizer(checkpoints.TEXTS, padding=True, return_tensors="pt")).pooler_output
@@ -85,7 +85,7 @@ def test_resampling_happens_before_the_model(laion_dir, tmp_path):
     soundfile.write(tmp_path / "x.wav", stereo, 22050, subtype="FLOAT")
     by_hand = soxr.resample(stereo.astype(np.float32).mean(1), 22050, 48000)
     encoder = load_encoder(laion_dir)
-    assert (encoder.embed_audio([tmp_path / "x.wav"]) - encoder.embed_audio([by_hand], sample_rate=48000)).abs().max() < 1e-6
+    assert (encoder.embed([tmp_path / "x.wav"]) - encoder.embed([by_hand], sample_rate=48000)).abs().max() < 1e-6
 
 
 def test_no_tokenizer_is_an_error_only_when_a_text_is_asked_for(laion_dir, tmp_path):
@@ -93,6 +93,6 @@ def test_no_tokenizer_is_an_error_only_when_a_text_is_asked_for(laion_dir, tmp_p
         if "token" not in file.name:
             (tmp_path / file.name).write_bytes(file.read_bytes())
     encoder = load_encoder(tmp_path)
-    assert encoder.embed_audio([np.ones(100, np.float32)], sample_rate=48000).shape == (1, 32)
+    assert encoder.embed([np.ones(100, np.float32)], sample_rate=48000).shape == (1, 32)
     with pytest.raises(EncoderError, match="tokenizer"):
         encoder.embed_text(["a dog"])

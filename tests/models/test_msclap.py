@@ -25,7 +25,7 @@ def test_audio_embedding_equals_the_independent_formula(encoder, msclap_path):
         ours = encoder.encode(prepared.features, torch.zeros(1, dtype=torch.bool))[0]
     assert prepared.features.shape == (1, 1, 965, 64)
     assert (ours - expected).abs().max() < 1e-5 * expected.abs().max()
-    again = encoder.embed_audio([wave], sample_rate=44100)[0]
+    again = encoder.embed([wave], sample_rate=44100)[0]
     assert (again - expected / expected.norm()).abs().max() < 1e-5
 
 
@@ -62,7 +62,7 @@ def test_a_checkpoint_without_filters_draws_the_same_ones(encoder, tmp_path, msc
     wave = np.random.default_rng(0).standard_normal(44100).astype(np.float32)
     bare = load_encoder(tmp_path / "bare.pth")
     assert bare.filters is None
-    assert (bare.embed_audio([wave], sample_rate=44100) - encoder.embed_audio([wave], sample_rate=44100)).abs().max() < 1e-5
+    assert (bare.embed([wave], sample_rate=44100) - encoder.embed([wave], sample_rate=44100)).abs().max() < 1e-5
 
 
 def test_2022_is_refused_with_the_reason(tmp_path):
@@ -91,6 +91,6 @@ def test_audio_needs_no_tokenizer(tmp_path, msclap_path, monkeypatch):
     alone = tmp_path / "CLAP_weights_2023.pth"
     alone.write_bytes(msclap_path.read_bytes())
     encoder = load_encoder(alone)
-    assert encoder.embed_audio([np.ones(4410, np.float32)], sample_rate=44100).shape == (1, reference.JOINT)
+    assert encoder.embed([np.ones(4410, np.float32)], sample_rate=44100).shape == (1, reference.JOINT)
     with pytest.raises(EncoderError, match=r"tokenizer\.json beside"):
         encoder.embed_text(["rain"])

@@ -27,9 +27,9 @@ def test_clip_is_transformers_clip(clip_dir, image_files):
     tokens = AutoTokenizer.from_pretrained(clip_dir)(TEXTS, padding=True, return_tensors="pt")
     with torch.inference_mode():
         theirs = model(pixel_values=pixels, **tokens)
-    assert (encoder.embed_images(image_files) - theirs.image_embeds).abs().max() < 1e-5
+    assert (encoder.embed(image_files) - theirs.image_embeds).abs().max() < 1e-5
     assert (encoder.embed_text(TEXTS) - theirs.text_embeds).abs().max() < 1e-5
-    logits = encoder.logit_scale * encoder.embed_images(image_files) @ encoder.embed_text(TEXTS).T
+    logits = encoder.logit_scale * encoder.embed(image_files) @ encoder.embed_text(TEXTS).T
     assert (logits - theirs.logits_per_image).abs().max() < 1e-4
     assert (encoder.embed_text(["x" * 500]) - encoder.embed_text(["x" * 400])).abs().max() < 1e-6, "long texts are cut, not refused"
 
@@ -93,12 +93,12 @@ def test_sizes_that_do_not_meet_are_told(vit_dir, tmp_path):
 def test_what_is_about_sounds_is_refused(clip_dir):
     with pytest.raises(EncoderError, match="takes images"):
         load_encoder(clip_dir, crop="centre")
-    with pytest.raises(EncoderError, match="embed_images"):
-        load_encoder(clip_dir).embed_audio(["x.wav"])
+    with pytest.raises(EncoderError, match="embed"):
+        load_encoder(clip_dir).embed(["x.wav"])
 
 
 def test_images_in_memory(clip_dir):
     encoder = load_encoder(clip_dir)
     image = picture("circle", "red", 5)
-    assert torch.equal(encoder.embed_images([image]), encoder.embed_images([np.asarray(image)]))
-    assert encoder.embed_images([]).shape == (0, encoder.dim)
+    assert torch.equal(encoder.embed([image]), encoder.embed([np.asarray(image)]))
+    assert encoder.embed([]).shape == (0, encoder.dim)

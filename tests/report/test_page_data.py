@@ -13,12 +13,12 @@ from sklearn.decomposition import PCA
 from residual_audio.evaluation import prompt_directions
 from residual_audio.meaning import ask
 from residual_audio.meaning.tokens import token_map
+from residual_audio.report.page.answers import answers
 from residual_audio.report.page.audio import RATE, SECONDS, SHAPE, encoded, shown_clips, spectrogram
 from residual_audio.report.page.components import head_components
+from residual_audio.report.page.effects import knobs, page_effects
 from residual_audio.report.page.gather import pool_rows
 from residual_audio.report.page.pack import as_script, digits, quantised
-from residual_audio.studies.page_answers import answers
-from residual_audio.studies.page_data import knobs, page_effects
 from tests.helpers.page import CLASSES, HOSTILE
 
 TEXTS = ("a bell", "rain")
@@ -87,7 +87,7 @@ def test_the_adapted_scores_are_those_of_the_adapted_model(made, effects, direct
 
     found, _, rows, _ = effects
     folded = fold(made.encoder, made.residual)
-    again = folded.embed_audio([made.run.clips["path"][i] for i in rows]) @ directions.T
+    again = folded.embed([made.run.clips["path"][i] for i in rows]) @ directions.T
     torch.testing.assert_close(found.adapted, again.float(), atol=1e-5, rtol=0)
     assert (found.adapted - found.base).abs().max() > 1e-3
 

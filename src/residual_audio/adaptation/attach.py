@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..extraction.record import record
 from ..models import BlockSite, Encoder
+from ..models.recording import record
 from .gain import GainSet, MeanRule, ResiDual
 
 REACH = {"heads": "heads", "blocks": "write", "stages": "write", "mlps": "mlp"}

@@ -14,10 +14,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ..audio import AudioError, AudioSource, prepared_ahead
-from ..extraction.record import record
+from ..audio import AudioSource
 from ..extraction.shard import as_batch
+from ..media import MediaError
 from ..models import BlockSite, Encoder
+from ..models.batching import prepared_ahead
+from ..models.recording import record
 from ..spectra import Basis, Moments, principal_axes
 from .select import Place
 
@@ -117,7 +119,7 @@ def cache_streams(
         if waiting:
             features, long, _ = as_batch(encoder, waiting)
             if len(features) != len(waiting):
-                raise AudioError("adaptation takes one window a clip; use --crop start or centre")
+                raise MediaError("adaptation takes one window a clip; use --crop start or centre")
             found = features if block is None else entering(encoder, features, long, block)
             values = room((len(sources), *found.shape[1:]), limit) if values is None else values
             values[kept : kept + len(waiting)] = found.float().cpu().numpy()
@@ -126,7 +128,7 @@ def cache_streams(
             waiting.clear()
 
     for row, found in enumerate(prepared_ahead(sources, encoder.prepare, workers, ahead=2 * batch_size)):
-        if isinstance(found, AudioError):
+        if isinstance(found, MediaError):
             errors[row] = str(found)
         else:
             readable.append(row)

@@ -1,12 +1,10 @@
 """File → mono waveform → log-mel, deterministic, one policy object recorded in every run."""
 
-from .ahead import prepared_ahead
-from .decode import AudioError, AudioSource, Renderable, Waveform, as_sources, duration, read
+from .decode import AudioSource, Renderable, Waveform, as_sources, duration, read
 from .mel import MelSpec, log_mel, mel_filters
 from .policy import Prepared, Preprocessing
 
 __all__ = [
-    "AudioError",
     "AudioSource",
     "MelSpec",
     "Prepared",
@@ -17,6 +15,5 @@ __all__ = [
     "duration",
     "log_mel",
     "mel_filters",
-    "prepared_ahead",
     "read",
 ]

@@ -11,12 +11,10 @@ import numpy as np
 import soundfile
 import soxr
 
+from ..media import MediaError
+
 # Read beyond the end of a crop so that the resampler's filter sees what follows it.
 MARGIN_SECONDS = 0.1
-
-
-class AudioError(ValueError):
-    """A sound that cannot be used; the message names it and says why."""
 
 
 @dataclass(frozen=True)
@@ -45,19 +43,19 @@ def to_mono(waveform: Waveform, name: str = "waveform") -> np.ndarray:
     if samples.ndim == 2:
         samples = samples.mean(axis=1)
     if samples.ndim != 1:
-        raise AudioError(f"{name}: expected [frame] or [frame, channel], got shape {samples.shape}")
+        raise MediaError(f"{name}: expected [frame] or [frame, channel], got shape {samples.shape}")
     if samples.size == 0:
-        raise AudioError(f"{name}: holds no samples")
+        raise MediaError(f"{name}: holds no samples")
     if not np.isfinite(samples).all():
         bad = int((~np.isfinite(samples)).sum())
-        raise AudioError(f"{name}: {bad} of {samples.size} samples are NaN or infinite; re-export the file")
+        raise MediaError(f"{name}: {bad} of {samples.size} samples are NaN or infinite; re-export the file")
     return samples.astype(np.float32, copy=False)
 
 
 def resample(samples: np.ndarray, source_rate: int, target_rate: int) -> np.ndarray:
     """High-quality resampling by soxr; the identity when the rates are equal."""
     if source_rate <= 0:
-        raise AudioError(f"a sample rate of {source_rate} Hz makes no sense")
+        raise MediaError(f"a sample rate of {source_rate} Hz makes no sense")
     if source_rate == target_rate:
         return samples
     return soxr.resample(samples, source_rate, target_rate, quality="HQ")
@@ -67,15 +65,15 @@ def open_sound(path: str | Path) -> soundfile.SoundFile:
     """Open for reading, or say clearly what is wrong with the file."""
     path = Path(path)
     if not path.exists():
-        raise AudioError(f"{path}: no such file")
+        raise MediaError(f"{path}: no such file")
     if path.is_dir():
-        raise AudioError(f"{path}: is a directory; pass the files in it, or load it as a dataset with `folder:{path}`")
+        raise MediaError(f"{path}: is a directory; pass the files in it, or load it as a dataset with `folder:{path}`")
     if path.stat().st_size == 0:
-        raise AudioError(f"{path}: is empty (0 bytes)")
+        raise MediaError(f"{path}: is empty (0 bytes)")
     try:
         return soundfile.SoundFile(path)
     except soundfile.LibsndfileError as error:
-        raise AudioError(f"{path}: not an audio file that libsndfile can read ({error.error_string.strip()})") from error
+        raise MediaError(f"{path}: not an audio file that libsndfile can read ({error.error_string.strip()})") from error
 
 
 def read_segment(path: str | Path, rate: int, start: float = 0.0, seconds: float | None = None) -> np.ndarray:
@@ -85,16 +83,16 @@ def read_segment(path: str | Path, rate: int, start: float = 0.0, seconds: float
     """
     with open_sound(path) as sound:
         if sound.frames == 0:
-            raise AudioError(f"{path}: has a header but no audio frames")
+            raise MediaError(f"{path}: has a header but no audio frames")
         try:
             if start > 0:
                 sound.seek(min(sound.frames, round(start * sound.samplerate)))
             frames = -1 if seconds is None else round((seconds + MARGIN_SECONDS) * sound.samplerate)
             samples = sound.read(frames, dtype="float32", always_2d=True)
         except soundfile.LibsndfileError as error:
-            raise AudioError(f"{path}: breaks off while decoding ({error.error_string.strip()})") from error
+            raise MediaError(f"{path}: breaks off while decoding ({error.error_string.strip()})") from error
         if len(samples) == 0:
-            raise AudioError(f"{path}: the header promises {sound.frames} frames but none can be decoded; the file is truncated")
+            raise MediaError(f"{path}: the header promises {sound.frames} frames but none can be decoded; the file is truncated")
         mono = resample(to_mono(Waveform(samples, sound.samplerate), str(path)), sound.samplerate, rate)
     return mono if seconds is None else mono[: round(seconds * rate)]
 
@@ -103,7 +101,7 @@ def rendered(source: AudioSource) -> str | Path | Waveform:
     """Let a sound that makes itself do so, once; files stay on disk."""
     source = source.waveform() if isinstance(source, Renderable) else source
     if not isinstance(source, str | Path | Waveform):
-        raise AudioError(f"cannot read audio from {type(source).__name__}; pass a path, or an array with sample_rate=")
+        raise MediaError(f"cannot read audio from {type(source).__name__}; pass a path, or an array with sample_rate=")
     return source
 
 
@@ -133,8 +131,8 @@ def as_sources(clips: Sequence[object], sample_rate: int | None) -> list[AudioSo
             sources.append(clip)
         elif hasattr(clip, "__array__") or isinstance(clip, list):
             if sample_rate is None:
-                raise AudioError("arrays need their rate: pass sample_rate=…")
+                raise MediaError("arrays need their rate: pass sample_rate=…")
             sources.append(Waveform(np.asarray(clip), sample_rate))
         else:
-            raise AudioError(f"cannot read audio from {type(clip).__name__}; pass a path, or an array with sample_rate=")
+            raise MediaError(f"cannot read audio from {type(clip).__name__}; pass a path, or an array with sample_rate=")
     return sources

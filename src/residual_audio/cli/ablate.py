@@ -10,7 +10,7 @@ import typer
 from . import options as given
 
 if TYPE_CHECKING:
-    from ..studies import AblationResult
+    from ..ablation import AblationResult
 
 SHOWN = 6
 
@@ -60,7 +60,7 @@ def ablate(
     residual-audio ablate tiny synthetic --limit 200 --out runs/synthetic
     ```
     """
-    from ..studies import ablate as run_ablation
+    from ..ablation import ablate as run_ablation
     from .screen import console, errors, progress
 
     encoder = given.open_model(model, device, seconds=seconds, crop=crop, pad=pad)

@@ -60,8 +60,8 @@ def adapt(
     from dataclasses import asdict
 
     from ..adaptation import push_adapter, save_adapter
-    from ..studies import Recipe
-    from ..studies.adapt import adapt as run_adaptation
+    from ..adaptation.adapt import adapt as run_adaptation
+    from ..adaptation.task import Recipe
     from .output import write_record
     from .screen import console, errors, progress
 

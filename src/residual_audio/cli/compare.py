@@ -10,7 +10,7 @@ import typer
 from . import options as given
 
 if TYPE_CHECKING:
-    from ..studies.compare import Comparison
+    from ..comparison.compare import Comparison
 
 
 def register(app: typer.Typer) -> None:
@@ -75,10 +75,11 @@ def compare(
     """
     from dataclasses import asdict
 
+    from ..adaptation.methods_old import METHODS
+    from ..adaptation.task import Recipe
+    from ..comparison.compare import compare as run_comparison
     from ..report.figures import draw
     from ..report.tables import write_table
-    from ..studies import METHODS, Recipe
-    from ..studies.compare import compare as run_comparison
     from .output import provenance, write_record
     from .screen import errors, progress
 

@@ -10,7 +10,7 @@ import typer
 from . import options as given
 
 if TYPE_CHECKING:
-    from ..studies.few_shot import FewShot
+    from ..comparison.few_shot import FewShot
 
 
 def register(app: typer.Typer) -> None:
@@ -61,11 +61,11 @@ def few_shot(
     residual-audio few-shot tiny folder:my-sounds --methods plain,probe,residual --shots 1,4,16,all --repeats 5 --out runs/few-shot
     ```
     """
+    from ..adaptation.task import Recipe
+    from ..comparison.few_shot import NOTE, parse_shots
+    from ..comparison.few_shot import few_shot as run_few_shot
     from ..report.figures import draw
     from ..report.tables import write_table
-    from ..studies import Recipe
-    from ..studies.few_shot import NOTE, parse_shots
-    from ..studies.few_shot import few_shot as run_few_shot
     from .output import provenance, write_record
     from .screen import console, errors, progress
 
@@ -96,7 +96,7 @@ def show(found: FewShot, title: str) -> None:
     """A row a method, a column a number of shots."""
     from rich.table import Column, Table
 
-    from ..studies.few_shot import NOTE
+    from ..comparison.few_shot import NOTE
     from .screen import console
 
     table = found.table

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from ..adaptation.train import Training
-    from ..data import AudioDataset
+    from ..data import Dataset
     from ..models import Encoder
 
 ModelArgument = Annotated[
@@ -128,7 +128,7 @@ def open_model(model: str, device: str, **choices: Any) -> Encoder:
         return load_encoder(model, device, **choices)
 
 
-def open_dataset(dataset: str, root: Path | None, download: bool, limit: int | None) -> AudioDataset:
+def open_dataset(dataset: str, root: Path | None, download: bool, limit: int | None) -> Dataset:
     from ..data import load_dataset
 
     loaded = load_dataset(dataset, root=root, download=download)

@@ -16,13 +16,13 @@ from typing import Any
 import pandas as pd
 
 from .. import __version__
-from ..data import AudioDataset
+from ..data import Dataset
 from ..evaluation import ZeroShotResult
 from ..models import Encoder
 from ..report.tables import write_table
 
 
-def provenance(encoder: Encoder, dataset: AudioDataset, settings: dict[str, Any]) -> dict[str, Any]:
+def provenance(encoder: Encoder, dataset: Dataset, settings: dict[str, Any]) -> dict[str, Any]:
     """Everything needed to run it again: command, settings, versions, model revision, preprocessing, data."""
     return {
         **circumstances(),
@@ -49,7 +49,7 @@ def circumstances() -> dict[str, Any]:
     }
 
 
-def write_zero_shot(folder: Path, encoder: Encoder, dataset: AudioDataset, result: ZeroShotResult, settings: dict[str, Any]) -> None:
+def write_zero_shot(folder: Path, encoder: Encoder, dataset: Dataset, result: ZeroShotResult, settings: dict[str, Any]) -> None:
     """A zero-shot evaluation with all of its tables."""
     record = provenance(encoder, dataset, settings)
     record["result"] = {name: interval._asdict() for name, interval in result.summary().items()}
@@ -58,7 +58,7 @@ def write_zero_shot(folder: Path, encoder: Encoder, dataset: AudioDataset, resul
     write_run(folder, record, dataset, result.errors, tables)
 
 
-def write_run(folder: Path, record: dict[str, Any], dataset: AudioDataset, errors: dict[str, str], tables: dict[str, pd.DataFrame]) -> None:
+def write_run(folder: Path, record: dict[str, Any], dataset: Dataset, errors: dict[str, str], tables: dict[str, pd.DataFrame]) -> None:
     """Write the directory; run.json comes last, under a temporary name first, so that its presence means it is complete."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = [

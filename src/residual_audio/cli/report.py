@@ -57,8 +57,8 @@ def report(
     residual-audio report runs/timbre --compare runs/compare-timbre --adapter adapters/timbre
     ```
     """
-    from ..audio import AudioError
     from ..extraction import Run, StoreError
+    from ..media import MediaError
     from ..report.page import write_report
     from .output import circumstances
     from .screen import console, errors, progress
@@ -78,7 +78,7 @@ def report(
             try:
                 with progress("what gains do to the page's clips", min(clips, len(opened.clips))) as advance:
                     part = model_part(opened, encoder, residual, clips, dictionary, words, template, advance)
-            except AudioError as error:
+            except MediaError as error:
                 errors.print(f"the page has no Equaliser and no Ask: {error}", highlight=False, markup=False)
     with progress("sounds and spectrograms", min(clips, len(opened.clips))) as advance:
         write_report(
@@ -143,10 +143,10 @@ def model_part(
     from ..meaning.shares import unit_embeddings
     from ..meaning.texts import text_directions
     from ..report.page import ModelPart
+    from ..report.page.answers import answers
+    from ..report.page.effects import knobs, page_effects
     from ..report.page.gather import pool_rows, table
     from ..report.page.model_part import top_clips
-    from ..studies.page_answers import answers
-    from ..studies.page_data import knobs, page_effects
 
     if "head" not in run.keys and not run.store.exists("moments.safetensors"):
         return None

@@ -16,9 +16,9 @@ from .reproduce_screen import OFFLINE, listing, remark, show, show_heads
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..data import AudioDataset
+    from ..data import Dataset
     from ..models import Encoder
-    from ..studies.reproduce import Target
+    from ..reproduction.targets import Target
 
 HEADS = "heads"
 
@@ -69,7 +69,7 @@ def reproduce(
     """
     import tempfile
 
-    from ..studies.reproduce import TARGETS
+    from ..reproduction.targets import TARGETS
     from .screen import console
 
     names = choose(tables or [], TARGETS, once=dataset is not None)
@@ -133,10 +133,10 @@ class Opening:
                 f"{error} A local copy of {published}: --model PATH --published. Without it, the same code runs by {OFFLINE}."
             ) from error
 
-    def data(self, name: str, several: bool) -> AudioDataset:
+    def data(self, name: str, several: bool) -> Dataset:
         """By its published name, drawn as published; ``several``: the root holds a folder for each."""
         from ..data import DataError
-        from ..studies.reproduce import DATA, DRAWN, drawn
+        from ..reproduction.targets import DATA, DRAWN, drawn
 
         if self.dataset is not None:
             found = given.open_dataset(self.dataset, self.root, self.download, None)
@@ -152,9 +152,9 @@ class Opening:
 
 def work(names: list[str], heads: Path | None, opening: Opening, settings: dict[str, Any], workers: int | None, out: Path) -> None:
     """Open everything first, then run table by table: what is missing should be told before hours of work."""
-    from ..report.published import compared, published_figures
     from ..report.tables import write_table
-    from ..studies.reproduce import MSCLAP, PROTOCOLS, TARGETS, Bench
+    from ..reproduction.published import compared, published_figures
+    from ..reproduction.targets import MSCLAP, PROTOCOLS, TARGETS, Bench
     from .output import provenance, write_record
     from .screen import errors, progress
 
@@ -191,7 +191,7 @@ def work(names: list[str], heads: Path | None, opening: Opening, settings: dict[
 
 def published_heads_of(path: Path) -> pd.DataFrame:
     from ..evaluation import EvaluationError
-    from ..report.published import read_heads
+    from ..reproduction.published import read_heads
 
     try:
         return read_heads(path)
@@ -202,7 +202,7 @@ def published_heads_of(path: Path) -> pd.DataFrame:
 def head_by_head(ours: pd.DataFrame, theirs: pd.DataFrame, path: str) -> pd.DataFrame:
     """The published MLE is compared with ours of as many neighbours, and with our default."""
     from ..evaluation import EvaluationError
-    from ..report.published import compare_heads
+    from ..reproduction.published import compare_heads
 
     if "mle" in theirs:
         theirs = theirs.assign(mle_k20=theirs.mle)

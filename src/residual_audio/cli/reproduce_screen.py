@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..studies.reproduce import Target
+    from ..reproduction.targets import Target
 
 OFFLINE = "--model tiny --dataset synthetic-timbre"
 SHORT = {"pca_90": "PCA90", "pca_99": "PCA99", "twonn": "TwoNN", "participation_ratio": "PR", "effective_rank": "EffRank", "evr_1": "EVR1",
@@ -60,7 +60,7 @@ def show(table: pd.DataFrame, title: str) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Column, Table
 
-    from ..studies.reproduce_rows import AS_PUBLISHED, BOTH, OURS
+    from ..reproduction.rows import AS_PUBLISHED, BOTH, OURS
     from .screen import console
 
     compared, several = "published" in table, table.dataset.nunique() > 1
@@ -91,7 +91,7 @@ def show(table: pd.DataFrame, title: str) -> None:
 
 def remark(target: Target, table: pd.DataFrame, figures: pd.DataFrame | None, settings: dict[str, Any]) -> None:
     """What to know about the table, and how many figures came out as published."""
-    from ..report.published import missing
+    from ..reproduction.published import missing
     from .screen import console
 
     lines = []

@@ -12,7 +12,7 @@ from . import options as given
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..data import AudioDataset
+    from ..data import Dataset
     from ..evaluation.retrieval import RetrievalResult
 
 
@@ -93,7 +93,7 @@ def retrieve(
         console.print(f"tables: {out / 'tables'}", highlight=False, soft_wrap=True)
 
 
-def captioned(dataset: str, root: Path | None, download: bool, limit: int | None, caption: str | None, path_column: str) -> AudioDataset:
+def captioned(dataset: str, root: Path | None, download: bool, limit: int | None, caption: str | None, path_column: str) -> Dataset:
     """The dataset with its captions; of a table, only files and captions are read."""
     from ..data import load_dataset
 

@@ -36,13 +36,13 @@ def known_errors() -> tuple[type[Exception], ...]:
     from ..adaptation import AdapterError, FoldError, SelectionError
     from ..adaptation.baselines.lora import LoraError
     from ..analysis import AnalysisError
-    from ..audio import AudioError
     from ..data import DataError
     from ..evaluation import EvaluationError
     from ..extraction import ExtractionError, StoreError
+    from ..media import MediaError
     from ..models import EncoderError
 
-    return (AdapterError, AnalysisError, AudioError, DataError, EncoderError, EvaluationError, ExtractionError, FoldError, LoraError,
+    return (AdapterError, AnalysisError, MediaError, DataError, EncoderError, EvaluationError, ExtractionError, FoldError, LoraError,
             SelectionError, StoreError)  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import typer
 from . import options as given
 
 if TYPE_CHECKING:
-    from ..studies.search import Search
+    from ..comparison.search import Search
 
 SHOWN = 15
 
@@ -78,11 +78,11 @@ def search(
     residual-audio search tiny synthetic-timbre --space optuna --set rate=1e-3:1:log --set kept=2:8 --trials 30 --out runs/draws
     ```
     """
+    from ..adaptation.task import Recipe
+    from ..comparison.search import plan
+    from ..comparison.search import search as run_search
     from ..report.figures import draw
     from ..report.tables import write_table
-    from ..studies import Recipe
-    from ..studies.search import plan
-    from ..studies.search import search as run_search
     from .output import provenance, write_record
     from .screen import console, errors, progress
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from . import esc50, folder, hub, irmas, synthetic_dataset, table, tinysol, vocalsound
-from .clip import AudioDataset, Clip, DataError, clean_label, grouped_folds, make_dataset, stratified_folds
+from .clip import Clip, DataError, Dataset, clean_label, grouped_folds, make_dataset, stratified_folds
 from .origin import Origin
 from .prompts import TEMPLATES, fill, templates
 
 __all__ = [
     "KNOWN",
     "TEMPLATES",
-    "AudioDataset",
     "Clip",
     "DataError",
+    "Dataset",
     "clean_label",
     "default_root",
     "fill",
@@ -47,14 +47,14 @@ KNOWN: dict[str, str] = {
 }
 
 # On disk: where it comes from, who reads it, and whose folder it lies in.
-ON_DISK: dict[str, tuple[Origin, Callable[..., AudioDataset], str]] = {
+ON_DISK: dict[str, tuple[Origin, Callable[..., Dataset], str]] = {
     "esc50": (esc50.ORIGIN, esc50.load, "esc50"),
     "esc10": (esc50.ORIGIN, partial(esc50.load, subset="esc10"), "esc50"),
     "tinysol": (tinysol.ORIGIN, tinysol.load, "tinysol"),
     "vocalsound": (vocalsound.ORIGIN, vocalsound.load, "vocalsound"),
     "irmas": (irmas.ORIGIN, irmas.load, "irmas"),
 }
-SYNTHETIC: dict[str, Callable[..., AudioDataset]] = {
+SYNTHETIC: dict[str, Callable[..., Dataset]] = {
     "synthetic": partial(synthetic_dataset.load, "source"),
     "synthetic-timbre": partial(synthetic_dataset.load, "timbre"),
     "synthetic-voice": partial(synthetic_dataset.load, "voice"),
@@ -67,7 +67,7 @@ def default_root(name: str) -> Path:
     return Path(os.environ.get("RESIDUAL_AUDIO_DATA") or "~/.cache/residual-audio/data").expanduser() / name
 
 
-def load_dataset(name: str, root: str | Path | None = None, download: bool = False, **options: Any) -> AudioDataset:
+def load_dataset(name: str, root: str | Path | None = None, download: bool = False, **options: Any) -> Dataset:
     """Open a dataset by a name of :data:`KNOWN`, or by the path of a folder, a CSV or a Parquet file.
 
     ``root`` is the folder the dataset lies in (for ``hf:`` the folder for its audio, for a relative path the folder it starts from;

@@ -28,13 +28,13 @@ class Clip:
     tags: tuple[str, ...] = ()
 
     @property
-    def audio(self) -> AudioSource:
+    def source(self) -> AudioSource:
         """What an encoder reads: the file, or the synthetic sound that the address names."""
         return SyntheticSound.parse(self.path) if self.path.startswith(PREFIX) else Path(self.path)
 
 
 @dataclass(frozen=True)
-class AudioDataset:
+class Dataset:
     """Rows, class order and texts. ``folds`` says where fold numbers come from: official, stratified or none.
 
     ``names`` maps a label to the words used for it in prompts (labels with their underscores cleaned away, unless
@@ -62,14 +62,14 @@ class AudioDataset:
         """The speaker or recording of each clip, where the dataset knows it; else the clip itself."""
         return [next((t for t in c.tags if t.startswith(("speaker:", "recording:"))), c.id) for c in self.clips]
 
-    def only(self, keep: Callable[[Clip], bool], note: str) -> AudioDataset:
+    def only(self, keep: Callable[[Clip], bool], note: str) -> Dataset:
         """The rows for which ``keep`` holds; classes that vanish leave the class list too."""
         clips = tuple(c for c in self.clips if keep(c))
         present = {c.label for c in clips}
         labels = tuple(label for label in self.labels if label in present)
         return replace(self, clips=clips, labels=labels, notes={**self.notes, "only": note})
 
-    def limited(self, count: int, seed: int | None = None) -> AudioDataset:
+    def limited(self, count: int, seed: int | None = None) -> Dataset:
         """At most ``count`` clips, taken class by class in turn, so that every class stays as long as it can.
 
         The first clips of each class, or with a ``seed`` random ones; the order of the rows stays.
@@ -113,9 +113,7 @@ def grouped_folds(labels: Sequence[str], groups: Sequence[str], count: int = 5, 
     return [folds[group] for group in groups]
 
 
-def make_dataset(
-    name: str, clips: Iterable[Clip], folds: str = "none", names: dict[str, str] | None = None, **notes: object
-) -> AudioDataset:
+def make_dataset(name: str, clips: Iterable[Clip], folds: str = "none", names: dict[str, str] | None = None, **notes: object) -> Dataset:
     """Gather rows into a dataset: labels sorted, ids checked to be unique, prompt names filled in."""
     rows = tuple(clips)
     if not rows:
@@ -126,4 +124,4 @@ def make_dataset(
         raise DataError(f"{name}: the id {twice!r} occurs more than once")
     labels = tuple(sorted({c.label for c in rows}))
     names = {label: (names or {}).get(label, clean_label(label)) for label in labels}
-    return AudioDataset(name, rows, labels, names, folds, dict(notes))
+    return Dataset(name, rows, labels, names, folds, dict(notes))

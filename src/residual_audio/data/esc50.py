@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .clip import AudioDataset, Clip, DataError, make_dataset
+from .clip import Clip, DataError, Dataset, make_dataset
 from .fetch import Remote
 from .files import by_stem, read_csv, require
 from .origin import Origin
@@ -25,7 +25,7 @@ ORIGIN = Origin(
 )
 
 
-def load(root: str | Path, subset: str | None = None) -> AudioDataset:
+def load(root: str | Path, subset: str | None = None) -> Dataset:
     """Rows of ``meta/esc50.csv``; ``subset="esc10"`` keeps the ten classes of ESC-10.
 
     Tags: ``esc10`` on the clips of that subset, ``recording:N`` with the number of the source on freesound.org.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..images import image_files, is_image
-from .clip import AudioDataset, Clip, DataError, make_dataset, stratified_folds
+from .clip import Clip, DataError, Dataset, make_dataset, stratified_folds
 from .files import EXTENSIONS, audio_files, is_audio
 
 
-def load(root: str | Path, seed: int = 0) -> AudioDataset:
+def load(root: str | Path, seed: int = 0) -> Dataset:
     """``ROOT/LABEL/…/x.wav``: files at any depth below ``LABEL``, sorted; ids are paths relative to the root.
 
     Hidden files and files that are not audio are passed over; where there is no audio at all, images are taken. ``seed`` draws five

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .clip import AudioDataset, Clip, DataError, make_dataset, stratified_folds
+from .clip import Clip, DataError, Dataset, make_dataset, stratified_folds
 
 LABEL_COLUMNS = ("label", "labels", "category", "class", "target")
 
@@ -21,7 +21,7 @@ def load(
     fold: str | None = None,
     caption: str | None = None,
     seed: int = 0,
-) -> AudioDataset:
+) -> Dataset:
     """``name`` is ``REPO[:SPLIT]``; where no split is named, ``train`` is meant, or the only one there is.
 
     Columns that are not named are found: ``audio`` by its type, ``label`` as the first ClassLabel or by one of the usual

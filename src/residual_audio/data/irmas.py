@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .clip import AudioDataset, Clip, DataError, grouped_folds, make_dataset
+from .clip import Clip, DataError, Dataset, grouped_folds, make_dataset
 from .fetch import Remote
 from .files import audio_files
 from .origin import Origin
@@ -43,7 +43,7 @@ ORIGIN = Origin(
 )
 
 
-def load(root: str | Path, seed: int = 0) -> AudioDataset:
+def load(root: str | Path, seed: int = 0) -> Dataset:
     """Excerpts by instrument; ``seed`` draws the five folds. Tag: ``recording:0058``."""
     base = ORIGIN.locate(root).parent
     files = {code: audio_files(base / code) for code in INSTRUMENTS}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .clip import AudioDataset, Clip, DataError, make_dataset
+from .clip import Clip, DataError, Dataset, make_dataset
 from .synthesis import TASKS, take
 from .synthetic import FIRST_TAKE, PER_CLASS, PREFIX, SyntheticSound
 
@@ -13,7 +13,7 @@ FOLDS = 5
 CAPTIONED_PER_CLASS = 5
 
 
-def load(task: str, per_class: int | None = None, captions: bool = False) -> AudioDataset:
+def load(task: str, per_class: int | None = None, captions: bool = False) -> Dataset:
     """``per_class`` takes of every class, in five folds that each hold every class.
 
     A caption states what was drawn for its take, so it is known only after rendering (about 12 ms a clip):
@@ -40,13 +40,13 @@ def load(task: str, per_class: int | None = None, captions: bool = False) -> Aud
     return make_dataset(name, clips, folds="stratified", names=labels, per_class=count, first_take=FIRST_TAKE)
 
 
-def load_captioned(task: str = "source", per_class: int = CAPTIONED_PER_CLASS) -> AudioDataset:
+def load_captioned(task: str = "source", per_class: int = CAPTIONED_PER_CLASS) -> Dataset:
     """Clips with every caption of the set that is true of them, their own first: no pair that is true counts as wrong in retrieval.
 
     "A low sound" was drawn for one clip but holds for many. A text that can be read in two ways is true if one of them is.
     """
     data = load(task, per_class)
-    rendered = [take(c.audio.task, c.audio.index, c.audio.take) for c in data.clips if isinstance(c.audio, SyntheticSound)]
+    rendered = [take(c.source.task, c.source.index, c.source.take) for c in data.clips if isinstance(c.source, SyntheticSound)]
     captions = list({t.caption: None for t in rendered})
     clips = [
         replace(clip, captions=tuple(dict.fromkeys([t.caption.text, *(c.text for c in captions if c.true_of(t.label, t.words))])))

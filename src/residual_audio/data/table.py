@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from .clip import AudioDataset, Clip, DataError, make_dataset, stratified_folds
+from .clip import Clip, DataError, Dataset, make_dataset, stratified_folds
 from .synthetic import PREFIX
 
 
@@ -17,7 +17,7 @@ def load(
     fold: str | None = None,
     caption: str | Sequence[str] | None = None,
     seed: int = 0,
-) -> AudioDataset:
+) -> Dataset:
     """Rows with a ``path`` (relative ones start at the table's folder) and a ``label``.
 
     ``id``, ``fold`` and ``caption`` (one column or several) name further columns; columns of exactly these names are used

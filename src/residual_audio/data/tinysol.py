@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .clip import AudioDataset, Clip, clean_label, make_dataset
+from .clip import Clip, Dataset, clean_label, make_dataset
 from .fetch import Remote
 from .files import read_csv, require
 from .origin import Origin
@@ -37,7 +37,7 @@ ORIGIN = Origin(
 )
 
 
-def load(root: str | Path) -> AudioDataset:
+def load(root: str | Path) -> Dataset:
     """Rows of the metadata. Prompts leave the tuning out: "Clarinet in Bb" is spoken of as "clarinet"."""
     table = ORIGIN.locate(root)
     base = table.parent.parent if table.parent.name == "annotation" else table.parent

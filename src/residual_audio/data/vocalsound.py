@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from .clip import AudioDataset, Clip, DataError, make_dataset
+from .clip import Clip, DataError, Dataset, make_dataset
 from .fetch import Remote
 from .files import by_stem, require
 from .origin import Origin
@@ -37,7 +37,7 @@ ORIGIN = Origin(
 )
 
 
-def load(root: str | Path, split: str | None = None, subset: int | None = None, seed: int = 0) -> AudioDataset:
+def load(root: str | Path, split: str | None = None, subset: int | None = None, seed: int = 0) -> Dataset:
     """Recordings of one official ``split`` (train, valid, test) or of all three.
 
     ``subset=1200`` draws that many with ``seed``, the same number from each class. Tags: the split, and ``speaker:f0003``;

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..data import AudioDataset
+from ..data import Dataset
 from .classifiers import centroid_directions
 from .probe import fit_probe
 
@@ -40,7 +40,7 @@ def prompt_readout(directions: Float[Tensor, "class d"], clips: int) -> Readout:
     return Readout(torch.zeros(clips, dtype=torch.int64), zero[:1], directions[None], zero[None, :, 0])
 
 
-def _folds(dataset: AudioDataset) -> tuple[Int[Tensor, " clip"], int]:
+def _folds(dataset: Dataset) -> tuple[Int[Tensor, " clip"], int]:
     numbers = torch.tensor([c.fold for c in dataset.clips])
     values, place = numbers.unique(return_inverse=True)
     if len(values) < 2:
@@ -48,7 +48,7 @@ def _folds(dataset: AudioDataset) -> tuple[Int[Tensor, " clip"], int]:
     return place, len(values)
 
 
-def centroid_readout(embeddings: Float[Tensor, "clip d"], dataset: AudioDataset) -> Readout:
+def centroid_readout(embeddings: Float[Tensor, "clip d"], dataset: Dataset) -> Readout:
     """The cosine with the centroids of the other folds' clips, all centred by their mean."""
     fold, count = _folds(dataset)
     unit, targets = F.normalize(embeddings, dim=-1), torch.from_numpy(dataset.targets)
@@ -59,7 +59,7 @@ def centroid_readout(embeddings: Float[Tensor, "clip d"], dataset: AudioDataset)
     return Readout(fold, centres, weight, -2.0 * (weight == 0).all(-1).to(weight))
 
 
-def probe_readout(embeddings: Float[Tensor, "clip d"], dataset: AudioDataset, seed: int = 0) -> Readout:
+def probe_readout(embeddings: Float[Tensor, "clip d"], dataset: Dataset, seed: int = 0) -> Readout:
     """Logistic regression on the other folds' unit-length embeddings."""
     fold, count = _folds(dataset)
     unit, targets = F.normalize(embeddings, dim=-1), torch.from_numpy(dataset.targets)

@@ -12,8 +12,9 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from ..data import AudioDataset
-from ..models import AudioError, Encoder
+from ..data import Dataset
+from ..media import MediaError
+from ..models import Encoder
 from .readout import EvaluationError
 from .significance import mean_interval
 
@@ -69,7 +70,7 @@ def rank_embeddings(queries: Float[np.ndarray, "query d"], items: Float[np.ndarr
     return Ranking(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("rank", "precision", "positives")))
 
 
-def caption_pairs(dataset: AudioDataset) -> tuple[list[str], csr_array]:
+def caption_pairs(dataset: Dataset) -> tuple[list[str], csr_array]:
     """The different captions in the order of their first clip, and which clips each is true of ``[text, clip]``.
 
     A caption that several clips share is one query, and all of them are its positives.
@@ -89,7 +90,7 @@ def caption_pairs(dataset: AudioDataset) -> tuple[list[str], csr_array]:
 class RetrievalResult:
     """Both directions on the clips that could be read. Clips without a caption are candidates, but no queries."""
 
-    dataset: AudioDataset
+    dataset: Dataset
     texts: list[str]
     by_text: Ranking
     by_audio: Ranking
@@ -145,7 +146,7 @@ class RetrievalResult:
 
 def retrieve(
     encoder: Encoder,
-    dataset: AudioDataset,
+    dataset: Dataset,
     batch_size: int = 16,
     workers: int | None = None,
     seed: int = 0,
@@ -162,8 +163,8 @@ def retrieve(
         )
     # Texts first: a missing tokenizer should be told before an hour of audio is encoded.
     embedded = encoder.embed_text(texts).double().cpu().numpy()
-    outcomes = encoder.embed_outcomes([c.audio for c in dataset.clips], batch_size, workers, advance)
-    errors = {c.id: str(o) for c, o in zip(dataset.clips, outcomes, strict=True) if isinstance(o, AudioError)}
+    outcomes = encoder.embed_outcomes([c.source for c in dataset.clips], batch_size, workers, advance)
+    errors = {c.id: str(o) for c, o in zip(dataset.clips, outcomes, strict=True) if isinstance(o, MediaError)}
     readable = replace(dataset, clips=tuple(c for c in dataset.clips if c.id not in errors))
     kept, relevant = caption_pairs(readable)
     if not kept:

@@ -11,9 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..data import AudioDataset, grouped_folds, stratified_folds
+from ..data import Dataset, grouped_folds, stratified_folds
 from ..data.prompts import templates
-from ..models import AudioError, Encoder
+from ..media import MediaError
+from ..models import Encoder
 from .classifiers import prompt_directions
 from .metrics import Outcome, confusion, outcome, per_class_mean, top_k
 from .readout import EvaluationError, centroid_readout
@@ -24,7 +25,7 @@ from .significance import Interval, macro_interval, mean_interval
 class ZeroShotResult:
     """Scores of the clips that could be read, in the dataset's order, and what went wrong with the others."""
 
-    dataset: AudioDataset
+    dataset: Dataset
     classifier: str
     scores: Float[Tensor, "clip class"]
     errors: dict[str, str]
@@ -77,7 +78,7 @@ class ZeroShotResult:
         return pd.DataFrame({"fold": numbers, "clips": [int((folds == f).sum()) for f in numbers], "accuracy": accuracy})
 
 
-def with_folds(dataset: AudioDataset, folds: str, seed: int = 0) -> AudioDataset:
+def with_folds(dataset: Dataset, folds: str, seed: int = 0) -> Dataset:
     """``official``: the dataset's own; where it has none, five stratified ones that keep a speaker or recording together.
     ``stratified``: five random ones, as in older reports (clips of one recording may be split)."""
     if folds == "official" and dataset.folds != "none" and any(c.fold >= 0 for c in dataset.clips):
@@ -92,7 +93,7 @@ def with_folds(dataset: AudioDataset, folds: str, seed: int = 0) -> AudioDataset
 
 def zero_shot(
     encoder: Encoder,
-    dataset: AudioDataset,
+    dataset: Dataset,
     template: str = "sound-of",
     classifier: str = "auto",
     folds: str = "official",
@@ -113,8 +114,8 @@ def zero_shot(
     directions = (
         prompt_directions(encoder, [dataset.names[x] for x in dataset.labels], templates(template)) if classifier == "prompts" else None
     )
-    outcomes = encoder.embed_outcomes([c.audio for c in dataset.clips], batch_size, workers, advance)
-    errors = {c.id: str(o) for c, o in zip(dataset.clips, outcomes, strict=True) if isinstance(o, AudioError)}
+    outcomes = encoder.embed_outcomes([c.source for c in dataset.clips], batch_size, workers, advance)
+    errors = {c.id: str(o) for c, o in zip(dataset.clips, outcomes, strict=True) if isinstance(o, MediaError)}
     vectors = [o for o in outcomes if isinstance(o, Tensor)]
     if not vectors:
         first = next(iter(errors.values()), "the dataset is empty")

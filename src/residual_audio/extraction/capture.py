@@ -27,9 +27,9 @@ from ..decomposition.direct import (
 from ..decomposition.joint import Held, JointWeights, hold
 from ..decomposition.layout import group_order, to_groups, to_spectrogram
 from ..models import BlockSite, Encoder
+from ..models.recording import record
 from ..spectra import Moments
 from ..units import Unit
-from .record import record
 
 GRANULARITIES = ("head", "mlp", "block", "stage", "embedding", "moments", "direct", "tokens")
 

@@ -16,7 +16,7 @@ import pandas as pd
 from safetensors import safe_open
 from torch import Tensor
 
-from ..data import AudioDataset
+from ..data import Dataset
 from ..models import Encoder
 from ..spectra import Moments
 from .capture import joint_weights
@@ -28,7 +28,7 @@ from .store import Store, StoreError, shard_name
 PACKAGES = ("residual-audio", "torch", "transformers", "numpy", "soundfile", "soxr")
 
 
-def identity(encoder: Encoder, dataset: AudioDataset, settings: Settings) -> dict[str, Any]:
+def identity(encoder: Encoder, dataset: Dataset, settings: Settings) -> dict[str, Any]:
     """Everything that a run must not mix: model, preprocessing, clips, settings, versions."""
     rows = json.dumps([[c.id, c.path] for c in dataset.clips])
     return {
@@ -94,7 +94,7 @@ def missing_shards(store: Store, clips: int, settings: Settings) -> list[int]:
     return [n for n in range(count) if Path(shard_name(n)).name not in there]
 
 
-def finish(store: Store, dataset: AudioDataset, settings: Settings, encoder: Encoder) -> None:
+def finish(store: Store, dataset: Dataset, settings: Settings, encoder: Encoder) -> None:
     """Merge the shards' moments in order, list the clips' fates, and mark the run complete."""
     totals: dict[str, Moments] = {}
     errors: dict[str, str] = {}
@@ -123,7 +123,7 @@ def finish(store: Store, dataset: AudioDataset, settings: Settings, encoder: Enc
 
 def extract(
     encoder: Encoder,
-    dataset: AudioDataset,
+    dataset: Dataset,
     out: str | Path,
     granularity: tuple[str, ...] | list[str] = ("head", "moments", "embedding"),
     *,

@@ -9,9 +9,11 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import Tensor
 
-from ..audio import AudioError, Prepared, prepared_ahead
+from ..audio import Prepared
 from ..data import Clip
+from ..media import MediaError
 from ..models import Encoder
+from ..models.batching import prepared_ahead
 from ..spectra import Moments
 from ..units import Unit
 from .capture import GRANULARITIES, Capture
@@ -76,9 +78,9 @@ class ShardWriter:
         moments: dict[str, list[Moments]] = {"tokens": [], "clips": []}
         size = self.settings.batch_size
         batch: list[Prepared] = []
-        outcomes = prepared_ahead([c.audio for c in clips], self.encoder.prepare, self.workers, ahead=2 * size)
+        outcomes = prepared_ahead([c.source for c in clips], self.encoder.prepare, self.workers, ahead=2 * size)
         for place, (clip, outcome) in enumerate(zip(clips, outcomes, strict=True), start=1):
-            fates.append({"id": clip.id, "error": str(outcome) if isinstance(outcome, AudioError) else ""})
+            fates.append({"id": clip.id, "error": str(outcome) if isinstance(outcome, MediaError) else ""})
             if isinstance(outcome, Prepared):
                 batch.append(outcome)
             if batch and (place % size == 0 or place == len(clips)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..audio import AudioError
+from ..media import MediaError
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -19,11 +19,8 @@ EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff",
 ImageSource = Any
 
 
-class ImageError(AudioError):
-    """An image that cannot be used; the message names it and says why.
-
-    It is of the family of unreadable sounds, so that whatever records those and goes on does so here too.
-    """
+class ImageError(MediaError):
+    """An image that cannot be used; the message names it and says why."""
 
 
 def pillow() -> Any:

@@ -122,7 +122,7 @@ def clip_map(
     if rows.empty:
         raise MeaningError(f"the run has no readable clip {clip!r}; ids are in its clips.parquet, such as {run.clips['id'].iloc[0]}")
     row = rows.iloc[0]
-    prepared = encoder.prepare(Clip(row["id"], row["path"], row["label"]).audio)
+    prepared = encoder.prepare(Clip(row["id"], row["path"], row["label"]).source)
     seconds = getattr(encoder.policy, "seconds", None)
     if len(prepared.features) != 1 or seconds is None:
         raise MeaningError("a map needs a sound in one window; extract without --crop windows")

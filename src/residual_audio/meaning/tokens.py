@@ -23,8 +23,8 @@ from ..decomposition.direct import held_scale, token_weights
 from ..decomposition.joint import Held, JointWeights, hold, joint_constant
 from ..decomposition.layout import to_spectrogram
 from ..extraction.capture import Capture, joint_activation
-from ..extraction.record import Look, record
 from ..models import BlockSite, Encoder
+from ..models.recording import Look, record
 from ..units import EMBEDDING, Unit
 
 

@@ -19,9 +19,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from ..audio import AudioError, AudioSource, Prepared, Preprocessing, as_sources, prepared_ahead
+from ..audio import AudioSource, Prepared, Preprocessing, as_sources
 from ..images import ImagePreprocessing
+from ..media import MediaError
 from ..units import UnitTable
+from .batching import prepared_ahead
 
 
 class EncoderError(ValueError):
@@ -152,6 +154,10 @@ class Encoder(ABC):
         """A sound as this model's input."""
         return self.policy.prepare(source, self.filters)
 
+    def as_sources(self, clips: Sequence[object], sample_rate: int | None) -> list[AudioSource]:
+        """What a user passes to :meth:`embed`, as :meth:`prepare` takes it."""
+        return as_sources(clips, sample_rate)
+
     @torch.inference_mode()
     def embed_prepared(self, clips: Sequence[Prepared]) -> Float[Tensor, "clip d"]:
         """Unit-length embeddings; a clip of several windows gets the mean direction of its windows."""
@@ -167,9 +173,9 @@ class Encoder(ABC):
         batch_size: int = 16,
         workers: int | None = None,
         advance: Callable[[int], object] | None = None,
-    ) -> list[Tensor | AudioError]:
+    ) -> list[Tensor | MediaError]:
         """One unit-length embedding a source, or the error that source raised. ``advance(n)`` is told of progress."""
-        results: list[Tensor | AudioError | None] = [None] * len(sources)
+        results: list[Tensor | MediaError | None] = [None] * len(sources)
         rows: list[int] = []
         batch: list[Prepared] = []
 
@@ -181,7 +187,7 @@ class Encoder(ABC):
             rows.clear()
 
         for row, outcome in enumerate(prepared_ahead(sources, self.prepare, workers, ahead=2 * batch_size)):
-            if isinstance(outcome, AudioError):
+            if isinstance(outcome, MediaError):
                 results[row] = outcome
             else:
                 rows.append(row)
@@ -193,7 +199,7 @@ class Encoder(ABC):
         flush()
         return [r for r in results if r is not None]
 
-    def embed_audio(
+    def embed(
         self,
         clips: Sequence[object],
         sample_rate: int | None = None,
@@ -201,12 +207,12 @@ class Encoder(ABC):
         workers: int | None = None,
         advance: Callable[[int], object] | None = None,
     ) -> Float[Tensor, "clip d"]:
-        """Unit-length embeddings of paths, or of arrays with their ``sample_rate``; an unreadable clip raises."""
+        """Unit-length embeddings of paths, or of arrays (sounds with their ``sample_rate``); an unreadable clip raises."""
         if isinstance(clips, str | Path):
             clips = [clips]
-        outcomes = self.embed_outcomes(as_sources(clips, sample_rate), batch_size, workers, advance)
+        outcomes = self.embed_outcomes(self.as_sources(clips, sample_rate), batch_size, workers, advance)
         for outcome in outcomes:
-            if isinstance(outcome, AudioError):
+            if isinstance(outcome, MediaError):
                 raise outcome
         return torch.stack([o for o in outcomes if isinstance(o, Tensor)]) if outcomes else torch.zeros(0, self.dim)
 

@@ -7,10 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
 from ..images import ImageError, ImagePreprocessing, ImageSource, read_policy
 from .clap import COMPANIONS
 from .encoder import EncoderError, StageSite, copy_companions
@@ -58,13 +54,10 @@ class VisionEncoder(IsotropicEncoder):
         """An image as this model's input."""
         return self.policy.prepare(source)
 
-    def embed_audio(self, *args: Any, **named: Any) -> Tensor:
-        raise EncoderError(f"{self.name} takes images; use embed_images")
-
-    def embed_images(self, images: Sequence[ImageSource], batch_size: int = 16) -> Float[Tensor, "clip d"]:
-        """Unit-length embeddings of paths, Pillow images or arrays; an unreadable one raises."""
-        parts = [self.embed_prepared([self.prepare(i) for i in images[n : n + batch_size]]) for n in range(0, len(images), batch_size)]
-        return torch.cat(parts) if parts else torch.zeros(0, self.dim)
+    def as_sources(self, clips: Sequence[Any], sample_rate: int | None) -> list[ImageSource]:
+        if sample_rate is not None:
+            raise EncoderError(f"{self.name} takes images, which have no sample rate")
+        return list(clips)
 
     def save(self, folder: Path) -> Path:
         """Loads with the plain ``from_pretrained`` of the class it came from."""

@@ -14,8 +14,9 @@ import pandas as pd
 import soundfile
 import torch
 
-from ...audio import AudioError, MelSpec, log_mel, read
+from ...audio import MelSpec, log_mel, read
 from ...data import Clip
+from ...media import MediaError
 from .pack import base64_of
 
 RATE, SECONDS = 16000, 2.5
@@ -55,7 +56,7 @@ def shown_clips(
         clip = Clip(str(clips["id"][row]), str(clips["path"][row]), str(clips["label"][row]))
         record: dict[str, Any] = {"id": clip.id, "class": position[clip.label]}
         try:
-            source = clip.audio
+            source = clip.source
             samples = read(source, RATE, seconds=SECONDS)
             record["seconds"] = round(len(samples) / RATE, 2)
             record["spectrogram"] = base64_of(spectrogram(samples))
@@ -63,7 +64,7 @@ def shown_clips(
                 record["audio"] = encoded(samples)
             elif audio == "link" and isinstance(source, Path):
                 record["audio"] = quote(Path(os.path.relpath(source.resolve(), out.resolve().parent)).as_posix())
-        except AudioError as error:
+        except MediaError as error:
             record["error"] = str(error)
         shown.append(record)
         if advance is not None:

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..extraction import Run
-from ..meaning.shares import unit_embeddings
-from ..meaning.span import principal_span
+from ...extraction import Run
+from ...meaning.shares import unit_embeddings
+from ...meaning.span import principal_span
 
 COMPONENTS, BEST = 3, 8
 CLIPS_AT_ONCE = 32

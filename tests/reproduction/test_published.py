@@ -11,9 +11,9 @@ from scipy import stats
 from residual_audio.analysis.battery import grouped
 from residual_audio.analysis.dimension import MEASURES
 from residual_audio.analysis.statistics import pairwise, stage_tests
-from residual_audio.report.published import HERE, KEYS, compare_heads, compared, missing, published_figures, read_heads
-from residual_audio.studies import reproduce_rows as made
-from residual_audio.studies.reproduce import BLOCK, DATA, STAGE, TARGETS
+from residual_audio.reproduction import rows as made
+from residual_audio.reproduction.published import HERE, KEYS, compare_heads, compared, missing, published_figures, read_heads
+from residual_audio.reproduction.targets import BLOCK, DATA, STAGE, TARGETS
 
 figures = pytest.fixture(scope="module")(published_figures)
 

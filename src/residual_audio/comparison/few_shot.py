@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..data import AudioDataset
+from ..adaptation.methods_old import needs_inputs
+from ..adaptation.task import Recipe
+from ..data import Dataset
+from ..evaluation.folds import fold_parts
 from ..evaluation.readout import EvaluationError
 from ..models import Encoder
 from .compare import Comparison, compare, prepare
-from .methods import needs_inputs
-from .parts import fold_parts
-from .task import Recipe
 
 ALL = "all"
 # Said wherever the numbers are shown.
@@ -47,7 +47,7 @@ def parse_shots(text: str) -> list[int | None]:
     return sorted(found, key=lambda n: float("inf") if n is None else n)
 
 
-def clips_used(dataset: AudioDataset, shots: int | None, seed: int, repeats: int) -> dict[str, float]:
+def clips_used(dataset: Dataset, shots: int | None, seed: int, repeats: int) -> dict[str, float]:
     """Clips a class, on average over classes, folds and repeats: learned from (``train``) and seen at all outside the test (``seen``)."""
     parts = [p for repeat in range(repeats) for _, p in fold_parts(dataset, seed + repeat, shots)]
     classes = len(dataset.labels)
@@ -59,7 +59,7 @@ def clips_used(dataset: AudioDataset, shots: int | None, seed: int, repeats: int
 
 def few_shot(
     encoder: Encoder,
-    dataset: AudioDataset,
+    dataset: Dataset,
     methods: Sequence[str],
     out: str | Path,
     recipe: Recipe = Recipe(),
@@ -76,7 +76,7 @@ def few_shot(
     """Compare ``methods`` with N clips a class in all, for every N of ``shots`` (None: all clips outside the test).
 
     Point N is a comparison in ``out/shots-N``, so the same call goes on where it stopped. The test folds are whole and the same
-    everywhere; points differ only in the clips that may be used: for the basis, for training and for stopping (see ``studies/parts.py``).
+    everywhere; points differ only in the clips that may be used: for the basis, for training and for stopping (``evaluation/folds.py``).
     """
     comparisons = {}
     rows = []

@@ -17,15 +17,15 @@ import soundfile
 import torch
 from scipy import stats
 
+from residual_audio.ablation import ablate
 from residual_audio.cli import main
 from residual_audio.data import DataError, load_dataset
 from residual_audio.data.prompts import templates
 from residual_audio.evaluation import EvaluationError, mean_interval, prompt_directions
 from residual_audio.evaluation.readout import centroid_readout, probe_readout, prompt_readout
 from residual_audio.extraction import StoreError
-from residual_audio.extraction.record import record
 from residual_audio.models import load_encoder
-from residual_audio.studies import ablate
+from residual_audio.models.recording import record
 from residual_audio.units import Unit
 
 COLUMNS = ["label", "kind", "stage", "block", "depth", "head", "accuracy_drop", "accuracy_low", "accuracy_high", "margin_drop",
@@ -58,7 +58,7 @@ def inputs(encoders, voices):
     """All clips as one batch of each encoder."""
     found = {}
     for name, encoder in encoders.items():
-        prepared = [encoder.prepare(c.audio) for c in (few(voices) if name == "msclap" else voices).clips]
+        prepared = [encoder.prepare(c.source) for c in (few(voices) if name == "msclap" else voices).clips]
         longer = torch.tensor([p.longer for p in prepared])
         found[encoder.name] = torch.cat([p.features for p in prepared]).to(encoder.dtype), longer
     return found

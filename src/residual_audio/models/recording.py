@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from ..models import BlockSite, Encoder
+from . import BlockSite, Encoder
 
 Reach = Callable[[BlockSite, Tensor], Tensor | None]
 Look = Callable[[Tensor], object]

@@ -20,7 +20,7 @@ def hooks(encoder) -> int:
 
 
 def embed(encoder):
-    return encoder.embed_audio([WAVE], sample_rate=16000)
+    return encoder.embed([WAVE], sample_rate=16000)
 
 
 def test_every_site_is_seen_once_a_pass_and_nothing_stays(tiny):

@@ -15,13 +15,17 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor
 
+from ..adaptation.methods_old import METHODS, needs_inputs
+from ..adaptation.ranking import settled
 from ..adaptation.select import choose_places
 from ..adaptation.streams import advanced, cache_streams, first_block
-from ..data import AudioDataset
+from ..adaptation.task import FoldResult, FoldTask, Recipe, Setting
+from ..data import Dataset
 from ..data.prompts import templates
 from ..evaluation.classifiers import prompt_directions
-from ..evaluation.comparison import paired_table
+from ..evaluation.folds import fold_parts
 from ..evaluation.metrics import outcome
+from ..evaluation.paired import paired_table
 from ..evaluation.readout import EvaluationError
 from ..evaluation.significance import mean_interval
 from ..evaluation.zero_shot import with_folds
@@ -30,13 +34,9 @@ from ..extraction.shard import Settings
 from ..extraction.store import Store
 from ..models import Encoder
 from .memory import watched_memory
-from .methods import METHODS, needs_inputs
-from .parts import fold_parts
-from .ranking import settled
-from .task import FoldResult, FoldTask, Recipe, Setting
 
 
-def prepare(encoder: Encoder, dataset: AudioDataset, recipe: Recipe, folds: str, template: str, seed: int, workers: int | None = None,
+def prepare(encoder: Encoder, dataset: Dataset, recipe: Recipe, folds: str, template: str, seed: int, workers: int | None = None,
             advance: Callable[[int], object] | None = None, inputs: bool = False) -> Setting:  # fmt: skip
     """Decode and run every clip once up to the first adapted block. ``inputs``: keep the model's inputs too."""
     if recipe.objective in ("prompts", "both") and not encoder.has_text:
@@ -45,7 +45,7 @@ def prepare(encoder: Encoder, dataset: AudioDataset, recipe: Recipe, folds: str,
     names = [dataset.names[label] for label in dataset.labels]
     directions = prompt_directions(encoder, names, templates(template)).cpu() if encoder.has_text else None
     block = first_block(encoder, choose_places(encoder.units, recipe.units))
-    sources = [c.audio for c in dataset.clips]
+    sources = [c.source for c in dataset.clips]
     whole = cache_streams(encoder, sources, None, workers=workers, advance=advance) if inputs else None
     streams = advanced(whole, block) if whole is not None else cache_streams(encoder, sources, block, workers=workers, advance=advance)
     if not len(streams):
@@ -87,12 +87,12 @@ def accuracy_elsewhere(other: Setting, embeddings: Tensor) -> float:
 
 def compare(
     encoder: Encoder,
-    dataset: AudioDataset,
+    dataset: Dataset,
     methods: Sequence[str],
     out: str | Path,
     recipe: Recipe = Recipe(),
     *,
-    other: AudioDataset | None = None,
+    other: Dataset | None = None,
     folds: str = "official",
     template: str = "sound-of",
     repeats: int = 1,

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from ..adaptation.gain import ResiDual
-from ..adaptation.train import train_gains
-from ..data import AudioDataset
+from ..comparison.compare import prepare
+from ..data import Dataset
+from ..evaluation.folds import inner_parts
 from ..models import Encoder
-from .compare import prepare
-from .methods import needs_inputs, starting
-from .parts import inner_parts
+from .gain import ResiDual
+from .methods_old import needs_inputs, starting
 from .ranking import settled
 from .task import FoldTask, Recipe
+from .train import train_gains
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Adapted:
 
 def adapt(
     encoder: Encoder,
-    dataset: AudioDataset,
+    dataset: Dataset,
     recipe: Recipe = Recipe(),
     *,
     template: str = "sound-of",

@@ -15,17 +15,18 @@ from scipy import stats
 from transformers import ClapModel
 
 from residual_audio.adaptation import fold
+from residual_audio.adaptation.adapt import adapt
+from residual_audio.adaptation.methods_old import METHODS, WHOLE
+from residual_audio.adaptation.task import FoldTask, Recipe
 from residual_audio.adaptation.train import Training
+from residual_audio.comparison import compare
+from residual_audio.comparison.compare import prepare
 from residual_audio.data import load_dataset
-from residual_audio.evaluation.comparison import corrected_t, holm, paired_table
+from residual_audio.evaluation.folds import fold_parts
+from residual_audio.evaluation.paired import corrected_t, holm, paired_table
 from residual_audio.evaluation.readout import EvaluationError
 from residual_audio.evaluation.zero_shot import with_folds
 from residual_audio.models import load_encoder
-from residual_audio.studies import METHODS, Recipe, adapt, compare
-from residual_audio.studies.compare import prepare
-from residual_audio.studies.methods import WHOLE
-from residual_audio.studies.parts import fold_parts
-from residual_audio.studies.task import FoldTask
 from tests.helpers.gains import made_up
 
 COMMAND = str(Path(sys.executable).with_name("residual-audio"))
@@ -202,11 +203,11 @@ def test_from_adapting_to_a_plain_checkpoint(tmp_path):
     from residual_audio.adaptation import attached, load_adapter
 
     encoder, folded = load_encoder("tiny"), load_encoder(tmp_path / "folded")
-    sound = load_dataset("synthetic-timbre").limited(12).clips[3].audio
+    sound = load_dataset("synthetic-timbre").limited(12).clips[3].source
     with attached(encoder, load_adapter(tmp_path / "adapter", encoder)):
-        live = encoder.embed_audio([sound])
-    assert (folded.embed_audio([sound]) - live).abs().max() < 1e-5
-    assert (encoder.embed_audio([sound]) - live).abs().max() > 1e-4
+        live = encoder.embed([sound])
+    assert (folded.embed([sound]) - live).abs().max() < 1e-5
+    assert (encoder.embed([sound]) - live).abs().max() > 1e-4
     assert torch.allclose(folded.embed_text(["a bell"]), encoder.embed_text(["a bell"]))
 
 
@@ -217,7 +218,7 @@ def test_microsofts_layout_is_written_as_it_was(msclap_path, tmp_path, sound_fil
     before, after = (torch.load(p, weights_only=True)["model"] for p in (msclap_path, written))
     assert {k: v.shape for k, v in before.items()} == {k: v.shape for k, v in after.items()}
     again = load_encoder(written)
-    assert (again.embed_audio(sound_files[:2]) - folded.embed_audio(sound_files[:2])).abs().max() < 1e-5
+    assert (again.embed(sound_files[:2]) - folded.embed(sound_files[:2])).abs().max() < 1e-5
 
 
 def test_adapt_in_python(encoder, data):

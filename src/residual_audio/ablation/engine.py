@@ -18,7 +18,7 @@ from torch import Tensor
 from ..decomposition.heads import head_weights, split_heads
 from ..models import BlockSite, Encoder
 from ..models.copies import Cores
-from .record import record
+from ..models.recording import record
 
 Kind = Literal["head", "block", "stage", "mlp"]
 KINDS: tuple[Kind, ...] = ("head", "block", "stage", "mlp")

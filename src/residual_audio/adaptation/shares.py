@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..adaptation.streams import IN_MEMORY, Streams, room
 from ..decomposition.joint import Held, joint_shares
 from ..extraction.capture import Capture
+from .streams import IN_MEMORY, Streams, room
 
 
 @torch.no_grad()

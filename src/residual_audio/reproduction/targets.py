@@ -14,18 +14,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ..ablation.study import ablate
+from ..adaptation.task import Recipe
 from ..adaptation.train import Training
 from ..analysis import analyze
 from ..analysis.dimension import estimate_dimensions
-from ..data import AudioDataset
+from ..comparison.compare import compare
+from ..comparison.search import search
+from ..data import Dataset
 from ..extraction import Run, extract
 from ..models import Encoder
-from . import reproduce_rows as made
-from .ablation import ablate
-from .compare import compare
-from .reproduce_rows import AS_PUBLISHED, PROTOCOLS, Row, Tables, whole
-from .search import search
-from .task import Recipe
+from . import rows as made
+from .rows import AS_PUBLISHED, PROTOCOLS, Row, Tables, whole
 
 Advance = Callable[[int], object]
 
@@ -61,7 +61,7 @@ class Bench:
     """
 
     encoder: Encoder
-    datasets: dict[str, AudioDataset]
+    datasets: dict[str, Dataset]
     out: Path
     protocols: Sequence[str] = PROTOCOLS
     epochs: int | None = None
@@ -94,7 +94,7 @@ class Bench:
         return recipe if self.epochs is None else replace(recipe, training=replace(recipe.training, epochs=self.epochs))
 
 
-def drawn(dataset: AudioDataset, count: int, seed: int = 42) -> AudioDataset:
+def drawn(dataset: Dataset, count: int, seed: int = 42) -> Dataset:
     """So many clips, classes in proportion, as scikit-learn's StratifiedShuffleSplit draws them; all where there are no more."""
     from sklearn.model_selection import StratifiedShuffleSplit
 

@@ -12,21 +12,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..adaptation.baselines import finetune_learner, lora_learner
-from ..adaptation.direct import ShareBasis, ShareLearner
-from ..adaptation.gain import GainSet, ResiDual, gain_set, random_basis
-from ..adaptation.learner import GainLearner, Learner, MatrixLearner, SharedLearner
-from ..adaptation.presets import PRESETS, fisher_gains
-from ..adaptation.select import Place, choose_places
-from ..adaptation.streams import axes_for, place_bases
-from ..adaptation.train import best_epoch, train, train_gains
 from ..analysis.discriminability import component_fisher
 from ..evaluation.probe import fit_probe
 from ..evaluation.readout import EvaluationError
 from ..extraction.run import Run
 from ..spectra import Basis, Moments
+from .baselines import finetune_learner, lora_learner
+from .direct import ShareBasis, ShareLearner
+from .gain import GainSet, ResiDual, gain_set, random_basis
+from .learner import GainLearner, Learner, MatrixLearner, SharedLearner
+from .presets import PRESETS, fisher_gains
 from .ranking import head_places, head_scores, how_many, pooled_heads, top_places
+from .select import Place, choose_places
+from .streams import axes_for, place_bases
 from .task import FoldResult, FoldTask, Recipe, Setting
+from .train import best_epoch, train, train_gains
 
 # Methods that need the model's inputs, not only what enters the first adapted block.
 WHOLE = {"finetune", "residual-direct", *PRESETS}

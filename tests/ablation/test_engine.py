@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from residual_audio.extraction.ablated import KINDS, Ablation, Replacements, UnitMeans, first_order
-from residual_audio.extraction.record import record
+from residual_audio.ablation.engine import KINDS, Ablation, Replacements, UnitMeans, first_order
 from residual_audio.models import load_encoder
+from residual_audio.models.recording import record
 from residual_audio.units import Unit
 
 LAYOUTS = ["laion_dir", "msclap_path", "whisper_dir", "ast_dir"]

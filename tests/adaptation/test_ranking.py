@@ -8,20 +8,19 @@ import torch
 import torch.nn.functional as F
 
 from residual_audio.adaptation import attached
+from residual_audio.adaptation.methods_old import starting
+from residual_audio.adaptation.ranking import head_scores, settled, some_training_clips, top_places
 from residual_audio.adaptation.select import SelectionError, choose_places
+from residual_audio.adaptation.task import FoldTask, Recipe
 from residual_audio.adaptation.train import Training
 from residual_audio.analysis.discriminability import fisher_ratio
+from residual_audio.comparison.compare import prepare
 from residual_audio.data import load_dataset
+from residual_audio.evaluation.folds import fold_parts
 from residual_audio.evaluation.readout import EvaluationError
 from residual_audio.extraction import Run, extract
 from residual_audio.models import load_encoder
 from residual_audio.spectra import principal_axes
-from residual_audio.studies import Recipe
-from residual_audio.studies.compare import prepare
-from residual_audio.studies.methods import starting
-from residual_audio.studies.parts import fold_parts
-from residual_audio.studies.ranking import head_scores, settled, some_training_clips, top_places
-from residual_audio.studies.task import FoldTask
 from tests.helpers.gains import only_gain
 
 RECIPE = Recipe(units="S3B1 heads", top=5, training=Training(epochs=1, batch_size=32))

@@ -9,10 +9,10 @@ from itertools import combinations, product
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from ..adaptation.task import Recipe
 from ..adaptation.train import Training
 from ..evaluation.readout import EvaluationError
 from ..units import UnitTable
-from .task import Recipe
 
 # Blocks of an encoder with one stage are combined only up to this many: 2^n − 1 trainings.
 MOST_BLOCKS = 4

@@ -17,20 +17,22 @@ from safetensors import safe_open
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from ..audio import AudioError, Prepared, prepared_ahead
-from ..data import AudioDataset, Clip
+from ..audio import Prepared
+from ..data import Clip, Dataset
 from ..data.prompts import templates
 from ..evaluation.classifiers import prompt_directions
 from ..evaluation.metrics import margins, outcome, per_class_mean
 from ..evaluation.readout import EvaluationError, Readout, centroid_readout, probe_readout, prompt_readout
 from ..evaluation.significance import mean_intervals
 from ..evaluation.zero_shot import with_folds
-from ..extraction.ablated import KINDS, Ablation, Kind, Replacements, UnitMeans, first_order
 from ..extraction.extract import identity, open_or_create
 from ..extraction.shard import Settings, as_batch
 from ..extraction.store import Store, shard_name
+from ..media import MediaError
 from ..models import Encoder
+from ..models.batching import prepared_ahead
 from ..units import Unit
+from .engine import KINDS, Ablation, Kind, Replacements, UnitMeans, first_order
 
 METRICS = ("zero-shot", "centroid", "probe")
 BASE = "base.safetensors"
@@ -116,12 +118,12 @@ def batches(
     encoder: Encoder, clips: Sequence[Clip], size: int, workers: int | None
 ) -> Iterator[tuple[list[Clip], list[Prepared], dict[str, str]]]:
     """Readable clips ``size`` at a time at fixed places, and the errors of the others."""
-    outcomes = prepared_ahead([c.audio for c in clips], encoder.prepare, workers, ahead=2 * size)
+    outcomes = prepared_ahead([c.source for c in clips], encoder.prepare, workers, ahead=2 * size)
     good: list[Clip] = []
     ready: list[Prepared] = []
     errors: dict[str, str] = {}
     for place, (clip, found) in enumerate(zip(clips, outcomes, strict=True), start=1):
-        if isinstance(found, AudioError):
+        if isinstance(found, MediaError):
             errors[clip.id] = str(found)
         else:
             good.append(clip)
@@ -131,7 +133,7 @@ def batches(
             good, ready, errors = [], [], {}
 
 
-def survey(encoder: Encoder, dataset: AudioDataset, batch_size: int, workers: int | None, store: Store,
+def survey(encoder: Encoder, dataset: Dataset, batch_size: int, workers: int | None, store: Store,
            advance: Callable[[int], object] | None) -> tuple[Tensor, Replacements, dict[str, str]]:  # fmt: skip
     """Embeddings of the whole model and the units' means: one plain forward of every clip, kept in the store."""
     if not store.exists(BASE):
@@ -161,7 +163,7 @@ def survey(encoder: Encoder, dataset: AudioDataset, batch_size: int, workers: in
     return tensors["embeddings"].cpu(), Replacements("mean", heads, mlp), failed
 
 
-def make_readout(dataset: AudioDataset, metric: str, embeddings: Tensor, directions: Tensor | None, seed: int) -> Readout:
+def make_readout(dataset: Dataset, metric: str, embeddings: Tensor, directions: Tensor | None, seed: int) -> Readout:
     """The classifier of the whole model; it stays as it is while units are replaced."""
     if directions is not None:
         return prompt_readout(directions, len(dataset))
@@ -181,7 +183,7 @@ def margin_score(readout: Readout, targets: Tensor, rows: slice) -> Callable[[Te
 
 def ablate(
     encoder: Encoder,
-    dataset: AudioDataset,
+    dataset: Dataset,
     unit: Kind = "head",
     how: str = "mean",
     metric: str = "zero-shot",
@@ -239,7 +241,7 @@ def ablate(
     )  # fmt: skip
 
 
-def run_shards(ablation: Ablation, dataset: AudioDataset, readout: Readout, store: Store, size: int, workers: int | None,
+def run_shards(ablation: Ablation, dataset: Dataset, readout: Readout, store: Store, size: int, workers: int | None,
                advance: Callable[[int], object] | None) -> None:  # fmt: skip
     """One shard a batch: scores with the model whole, with each unit replaced, and the first-order estimates."""
     encoder, targets = ablation.encoder, torch.from_numpy(dataset.targets)

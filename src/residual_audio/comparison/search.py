@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 from safetensors import safe_open
 
-from ..data import AudioDataset
+from ..adaptation.task import Recipe
+from ..data import Dataset
 from ..evaluation.metrics import outcome
 from ..evaluation.readout import EvaluationError
 from ..evaluation.significance import Interval, mean_interval
@@ -23,7 +24,6 @@ from ..models import Encoder
 from ..units import UnitTable
 from .compare import Comparison, compare
 from .space import Range, Trial, grid_trials, parse_space, stage_trials, with_choices
-from .task import Recipe
 
 SPACES = ("stages", "grid", "optuna")
 Cell = tuple[int, int]
@@ -143,7 +143,7 @@ def plan(
 
 def search(
     encoder: Encoder,
-    dataset: AudioDataset,
+    dataset: Dataset,
     out: str | Path,
     space: str = "stages",
     recipe: Recipe = Recipe(),

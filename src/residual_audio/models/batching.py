@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 
-from .decode import AudioError, AudioSource
-from .policy import Prepared
+from ..audio.decode import AudioSource
+from ..audio.policy import Prepared
+from ..media import MediaError
 
-Outcome = Prepared | AudioError
+Outcome = Prepared | MediaError
 
 
 def default_workers() -> int:
@@ -29,7 +30,7 @@ def prepared_ahead(
     def attempt(source: AudioSource) -> Outcome:
         try:
             return prepare(source)
-        except AudioError as error:
+        except MediaError as error:
             return error
 
     pending: deque[Future[Outcome]] = deque()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..data import AudioDataset, grouped_folds
-from ..evaluation.readout import EvaluationError
+from ..data import Dataset, grouped_folds
+from .readout import EvaluationError
 
 # Of five equal parts of the training clips, one gives the basis, one says when to stop, three are learned from.
 PIECES = 5
@@ -32,7 +32,7 @@ class Parts:
         return np.unique(np.concatenate([self.basis, self.train, self.stop]))
 
 
-def inner_parts(dataset: AudioDataset, rows: np.ndarray, test: np.ndarray, seed: int, shots: int | None = None) -> Parts:
+def inner_parts(dataset: Dataset, rows: np.ndarray, test: np.ndarray, seed: int, shots: int | None = None) -> Parts:
     """Split the training clips ``rows``; clips of one speaker or recording stay together. With ``shots``, see :func:`few_parts`."""
     if shots is not None:
         return few_parts(dataset, rows, test, seed, shots)
@@ -54,7 +54,7 @@ def apart(rows: np.ndarray, groups: list[str]) -> np.ndarray:
     return np.concatenate([rows[np.sort(first)], np.delete(rows, first)])
 
 
-def few_parts(dataset: AudioDataset, rows: np.ndarray, test: np.ndarray, seed: int, shots: int) -> Parts:
+def few_parts(dataset: Dataset, rows: np.ndarray, test: np.ndarray, seed: int, shots: int) -> Parts:
     """``shots`` clips a class in all, for every method: a quarter of them (at least one of two) say when to stop, the others are learned
     from. The basis needs no labels and is taken of the same clips. A single shot leaves none to stop on: the last epoch counts."""
     rng, targets = np.random.default_rng(seed), dataset.targets
@@ -68,7 +68,7 @@ def few_parts(dataset: AudioDataset, rows: np.ndarray, test: np.ndarray, seed: i
     return Parts(np.sort(np.concatenate([learned, judged])), learned, judged, test)
 
 
-def fold_parts(dataset: AudioDataset, seed: int = 0, shots: int | None = None) -> Iterator[tuple[int, Parts]]:
+def fold_parts(dataset: Dataset, seed: int = 0, shots: int | None = None) -> Iterator[tuple[int, Parts]]:
     """One set of parts a fold of the dataset; every clip is tested once."""
     folds = np.array([c.fold for c in dataset.clips])
     if len(np.unique(folds)) < 2:

@@ -16,18 +16,20 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from ..adaptation.attach import attached
-from ..adaptation.gain import ResiDual
-from ..audio import Prepared, prepared_ahead
-from ..data import Clip
-from ..decomposition.direct import held_scale, token_weights, weighted_positions
-from ..decomposition.joint import Held, joint_shares
-from ..decomposition.layout import to_spectrogram
-from ..extraction import Run
-from ..extraction.capture import Capture
-from ..meaning.tokens import pull_back, spread
-from ..models import AudioError, Encoder
-from ..spectra import Moments, principal_axes
+from ...adaptation.attach import attached
+from ...adaptation.gain import ResiDual
+from ...audio import Prepared
+from ...data import Clip
+from ...decomposition.direct import held_scale, token_weights, weighted_positions
+from ...decomposition.joint import Held, joint_shares
+from ...decomposition.layout import to_spectrogram
+from ...extraction import Run
+from ...extraction.capture import Capture
+from ...meaning.tokens import pull_back, spread
+from ...media import MediaError
+from ...models import Encoder
+from ...models.batching import prepared_ahead
+from ...spectra import Moments, principal_axes
 
 BATCH = 8
 WITHOUT_ADAPTER = 32  # heads that get a slider per axis where nothing was learned
@@ -191,7 +193,7 @@ def page_effects(
     """
     capture = PageCapture(encoder, turned)
     table = run.clips
-    sources = [Clip(str(table["id"][i]), str(table["path"][i]), str(table["label"][i])).audio for i in rows]
+    sources = [Clip(str(table["id"][i]), str(table["path"][i]), str(table["label"][i])).source for i in rows]
     found: list[list[Tensor]] = []
     maps: dict[tuple[int, int], np.ndarray] = {}
     kept: list[int] = []
@@ -223,7 +225,7 @@ def page_effects(
         waiting.clear()
 
     for row, outcome in zip(rows.tolist(), prepared_ahead(sources, encoder.prepare, None, ahead=2 * BATCH), strict=True):
-        if not isinstance(outcome, AudioError) and len(outcome.features) == 1:
+        if not isinstance(outcome, MediaError) and len(outcome.features) == 1:
             waiting.append((row, outcome))
         if len(waiting) == BATCH:
             flush()
@@ -232,7 +234,7 @@ def page_effects(
     if waiting:
         flush()
     if not kept:
-        raise AudioError("none of the clips that the page would show can be read again in one window")
+        raise MediaError("none of the clips that the page would show can be read again in one window")
     base, whole, gone, adapted = (torch.cat([f[i] for f in found]) for i in range(4))
     after = adapted.float() if residual is not None else None
     return Effects(np.array(kept), base.float(), whole, [torch.cat(a) for a in axis], gone.float(), after), maps

@@ -9,17 +9,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..adaptation.gain import ResiDual, gain_set
-from ..adaptation.learner import GainLearner
-from ..adaptation.objective import CentroidBank
-from ..adaptation.select import Place, SelectionError, choose_places
-from ..adaptation.streams import place_bases
 from ..analysis.discriminability import fisher_ratio
 from ..evaluation.readout import EvaluationError
-from ..extraction.record import record
 from ..models import BlockSite
+from ..models.recording import record
 from ..units import UnitTable
+from .gain import ResiDual, gain_set
+from .learner import GainLearner
+from .objective import CentroidBank
+from .select import Place, SelectionError, choose_places
 from .shares import direct_shares
+from .streams import place_bases
 from .task import FoldTask, Recipe
 
 # Rankings that run the model for every head, or store every head's share, look at so many training clips, spread over the classes.

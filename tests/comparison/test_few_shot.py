@@ -7,14 +7,15 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from residual_audio.adaptation.task import Recipe
 from residual_audio.adaptation.train import Training
 from residual_audio.cli import app
+from residual_audio.comparison import compare
+from residual_audio.comparison.few_shot import few_shot, parse_shots
 from residual_audio.data import load_dataset
+from residual_audio.evaluation.folds import fold_parts
 from residual_audio.evaluation.readout import EvaluationError
 from residual_audio.models import load_encoder
-from residual_audio.studies import Recipe, compare
-from residual_audio.studies.few_shot import few_shot, parse_shots
-from residual_audio.studies.parts import fold_parts
 
 RECIPE = Recipe(units="S3B1 heads", training=Training(epochs=2, rate=0.1, batch_size=32))
 SHOTS = [2, 5, None]

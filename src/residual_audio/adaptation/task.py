@@ -10,16 +10,16 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..adaptation.gain import ResiDual
-from ..adaptation.objective import Objective, centred
-from ..adaptation.streams import Streams
-from ..adaptation.train import Epoch, Lesson, Training
-from ..data import AudioDataset
+from ..data import Dataset
 from ..evaluation.classifiers import centroid_directions
+from ..evaluation.folds import Parts
 from ..evaluation.readout import EvaluationError
 from ..models import Encoder
-from .parts import Parts
+from .gain import ResiDual
+from .objective import Objective, centred
 from .shares import direct_shares
+from .streams import Streams
+from .train import Epoch, Lesson, Training
 
 RANKINGS = ("fisher", "ablation", "text")
 
@@ -70,7 +70,7 @@ class Setting:
     """
 
     encoder: Encoder
-    dataset: AudioDataset
+    dataset: Dataset
     streams: Streams
     embeddings: Float[Tensor, "clip d"]
     directions: Float[Tensor, "class d"] | None
