@@ -11,7 +11,7 @@ def labels(selection):
 
 
 def test_everything_by_default():
-    assert labels("") == labels("heads") == [u.label for u in UNITS.where("head")]
+    assert labels("heads") == [u.label for u in UNITS.where("head")]
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_what_is_not_there_is_named(selection):
 
 def test_nothing_is_adapted_twice():
     with pytest.raises(SelectionError, match="twice"):
-        choose_places(UNITS, "S0B0H1 S0 heads")
+        choose_places(UNITS, "S0 blocks stages")

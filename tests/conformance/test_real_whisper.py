@@ -2,14 +2,14 @@
 
 import pytest
 import torch
+
+from residual_audio.extraction.capture import Capture
+from residual_audio.models import load_encoder
 from tests.ablation.test_engine import (  # noqa: F401
     means,
     test_equal_to_the_naive_way,
     test_resuming_from_any_block_is_the_whole_forward,
 )
-
-from residual_audio.extraction.capture import Capture
-from residual_audio.models import load_encoder
 from tests.adaptation.test_fold import test_folding_equals_running  # noqa: F401 — collected here with the fixtures below
 
 

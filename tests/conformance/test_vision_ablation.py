@@ -2,6 +2,10 @@
 
 import pytest
 import torch
+
+from residual_audio.ablation.engine import Ablation, Replacements, first_order
+from residual_audio.models import load_encoder
+from residual_audio.models.recording import record
 from tests.ablation.test_engine import (  # noqa: F401 — collected here with the fixtures below
     means,
     test_equal_to_the_naive_way,
@@ -9,10 +13,6 @@ from tests.ablation.test_engine import (  # noqa: F401 — collected here with t
     test_resuming_from_any_block_is_the_whole_forward,
     test_streamed_means_are_the_means,
 )
-
-from residual_audio.ablation.engine import Ablation, Replacements, first_order
-from residual_audio.models import load_encoder
-from residual_audio.models.recording import record
 
 
 @pytest.fixture(scope="module", params=["clip_dir", "vit_dir", "dinov2_dir"])

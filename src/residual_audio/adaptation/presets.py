@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..units import UnitTable
-from .select import Place, SelectionError
+from ..units import SelectionError, UnitTable
+from .select import Place
 
 LEADING, FACTOR, WEAK, FIRST, LAST = 3, 1.5, 0.05, 5, 15
 

@@ -13,11 +13,11 @@ from ..analysis.discriminability import fisher_ratio
 from ..evaluation.readout import EvaluationError
 from ..models import BlockSite
 from ..models.recording import record
-from ..units import UnitTable
+from ..units import SelectionError, UnitTable
 from .gain import ResiDual, gain_set
 from .learner import GainLearner
 from .objective import CentroidBank
-from .select import Place, SelectionError, choose_places
+from .select import Place, choose_places
 from .shares import direct_shares
 from .streams import place_bases
 from .task import FoldTask, Recipe

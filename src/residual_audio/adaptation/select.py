@@ -1,26 +1,21 @@
-"""Which units to adapt: ``"heads"``, ``"S2 S3 heads"``, ``"S3B0 mlps"``, ``"S2B1H7 S3B0H1"``, ``"stages"``, ``"embedding"``, or several."""
+"""Where bases apply: the places of a selection of units."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..units import Unit, UnitTable
+from ..units import Kind, SelectionError, Unit, UnitTable
 
 Form = Literal["heads", "blocks", "stages", "mlps", "embedding"]
-FORMS: tuple[Form, ...] = ("heads", "blocks", "stages", "mlps", "embedding")
-STAGE, BLOCK = re.compile(r"S(\d+)"), re.compile(r"S(\d+)B(\d+)")
-
-
-class SelectionError(ValueError):
-    """A selection of units that this encoder does not have."""
+FORMS: dict[Kind, Form] = {"head": "heads", "block": "blocks", "stage": "stages", "mlp": "mlps", "embedding": "embedding"}
+# Through which hook a form reaches into a block; the final embedding has one of its own.
+REACH: dict[Form, Literal["heads", "write", "mlp"]] = {"heads": "heads", "blocks": "write", "stages": "write", "mlps": "mlp"}
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where bases apply. ``form``: what is reweighted; ``blocks``: (stage, block) pairs that share a basis; ``heads``: of the block."""
+    """``form``: what is reweighted; ``blocks``: (stage, block) pairs that share a basis; ``heads``: of the block."""
 
     form: Form
     blocks: tuple[tuple[int, int], ...] = ()
@@ -37,65 +32,32 @@ class Place:
 
     @property
     def labels(self) -> list[str]:
-        """One a basis: of each head, or of the place itself."""
+        """One per basis: of each head, or of the place itself."""
         return [f"{self.label}H{h}" for h in self.heads] if self.form == "heads" else [self.label]
 
 
-def all_places(units: UnitTable, form: Form, blocks: Sequence[tuple[int, int]]) -> list[Place]:
-    """The places of one form in some blocks."""
-    if form == "embedding":
-        return [Place("embedding")]
-    if form == "stages":
-        stages = sorted({s for s, _ in blocks})
-        return [Place("stages", tuple(b for b in units.blocks if b[0] == s)) for s in stages]
-    return [Place(form, ((s, b),), tuple(range(units.heads[s][b])) if form == "heads" else ()) for s, b in blocks]
-
-
 def choose_places(units: UnitTable, selection: str) -> list[Place]:
-    """Stages and blocks (``S2``, ``S2B1``) limit the forms named with them; heads may be named one by one; commas or blanks between.
+    """The places of a selection (:meth:`UnitTable.select`), form by form; the heads of one block share a place.
 
-    Without a form, heads are meant; without stages or blocks, all of them.
+    A write that would be reweighted twice, as part of a block and of its stage, is refused.
     """
-    words = [w for w in re.split(r"[\s,+]+", selection.strip()) if w]
-    forms: list[Form] = []
-    blocks: list[tuple[int, int]] = []
-    single: dict[tuple[int, int], set[int]] = {}
-    mlps: list[tuple[int, int]] = []
-    known = set(units.blocks)
-    for word in words:
-        named = next((f for f in FORMS if word.lower() in (f, f.removesuffix("s"))), None)
-        if named is not None:
-            forms.append(named)
-        elif (match := STAGE.fullmatch(word)) and int(match[1]) < len(units.heads):
-            blocks += [b for b in units.blocks if b[0] == int(match[1])]
-        elif (match := BLOCK.fullmatch(word)) and (int(match[1]), int(match[2])) in known:
-            blocks.append((int(match[1]), int(match[2])))
+    chosen = units.select(selection, only=tuple(FORMS))
+    places: list[Place] = []
+    for kind, form in FORMS.items():
+        inside = [u for u in chosen if u.kind == kind]
+        if form == "heads":
+            pairs = dict.fromkeys((u.stage, u.block) for u in inside)
+            places += [Place(form, (pair,), tuple(u.head for u in inside if (u.stage, u.block) == pair)) for pair in pairs]
         else:
-            unit = _unit(word, units)
-            if unit.kind == "mlp":
-                mlps.append((unit.stage, unit.block))
-            else:
-                single.setdefault((unit.stage, unit.block), set()).add(unit.head)
-    places = [Place("heads", (pair,), tuple(sorted(heads))) for pair, heads in sorted(single.items())]
-    places += [Place("mlps", (pair,)) for pair in sorted(set(mlps))]
-    if forms or blocks or not words:
-        inside = sorted(set(blocks), key=list(units.blocks).index) or list(units.blocks)
-        default: list[Form] = ["heads"]
-        for form in dict.fromkeys(forms or default):
-            places += all_places(units, form, inside)
-    labels = [label for place in places for label in place.labels]
-    twice = sorted({label for label in labels if labels.count(label) > 1})
+            places += [Place(form, _blocks(units, u)) for u in inside]
+    twice = {b for p in places if p.form == "blocks" for b in p.blocks} & {b for p in places if p.form == "stages" for b in p.blocks}
     if twice:
-        raise SelectionError(f"{', '.join(twice)} would be adapted twice by {selection!r}")
+        label = "S{}B{}".format(*min(twice))
+        raise SelectionError(f"{selection!r} would reweight {label} twice, as a block and as part of its stage; name one of the two")
     return places
 
 
-def _unit(word: str, units: UnitTable) -> Unit:
-    try:
-        unit = units[units.index(word)]
-    except (ValueError, KeyError) as error:
-        hint = f"stages S0–S{len(units.heads) - 1}, blocks such as S0B1, labels such as S0B1H2, and {', '.join(FORMS)}"
-        raise SelectionError(f"{word!r} is no unit of this encoder; it has {hint}") from error
+def _blocks(units: UnitTable, unit: Unit) -> tuple[tuple[int, int], ...]:
     if unit.kind == "embedding":
-        raise SelectionError("the input embedding E has no write to reweight; `embedding` is the final one")
-    return unit
+        return ()
+    return tuple(b for b in units.blocks if b[0] == unit.stage) if unit.kind == "stage" else ((unit.stage, unit.block),)

@@ -25,7 +25,7 @@ from ..decomposition.layout import to_spectrogram
 from ..extraction.capture import Capture, joint_activation
 from ..models import BlockSite, Encoder
 from ..models.recording import Look, record
-from ..units import EMBEDDING, Unit
+from ..units import INPUT, Unit
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def token_map(
         tokens[plan.orders[stage]] = grouped
         return tokens[to_spectrogram(encoder.stages[stage].grid, encoder.strips)]
 
-    units: list[Unit] = [EMBEDDING]
+    units: list[Unit] = [INPUT]
     maps = [unfolded(0, token_scores(first[0], plan.orders[0], weights[0], pulled[0]))]
     for site in encoder.sites:
         key, s = (site.stage, site.block), site.stage

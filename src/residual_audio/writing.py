@@ -1,0 +1,45 @@
+"""Files and folders that are there whole or not at all, with the permissions that the user's umask gives."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def _draft(target: Path) -> Path:
+    """A hidden name beside the target that nothing else has."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+
+
+@contextmanager
+def drafted(target: Path) -> Iterator[Path]:
+    """A new empty file to write to; on leaving it takes the target's place, and if writing failed nothing is left of it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = _draft(target)
+    draft.open("x").close()
+    try:
+        yield draft
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def drafted_folder(target: Path) -> Iterator[Path]:
+    """A new empty folder to fill; on leaving it becomes the target, which must be empty or not there."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = _draft(target)
+    draft.mkdir()
+    try:
+        yield draft
+        if target.exists():
+            target.rmdir()
+        draft.replace(target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
