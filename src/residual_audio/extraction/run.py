@@ -17,9 +17,11 @@ from jaxtyping import Float
 from safetensors import safe_open
 from torch import Tensor
 
+from ..data import clean_label
 from ..decomposition.direct import Norm
 from ..decomposition.heads import head_contributions
 from ..decomposition.joint import Held, JointWeights, joint_constant, joint_shares
+from ..models import Encoder, EncoderError, load_encoder
 from ..spectra import Moments
 from ..units import UnitTable
 from .store import Store, StoreError
@@ -178,6 +180,20 @@ class Run:
             return None
         norm = Norm(w["joint.norm.weight"], w["joint.norm.bias"], float(w["joint.norm.eps"])) if "joint.norm.weight" in w else None
         return JointWeights(w["joint.first"], w["joint.second"], w.get("joint.first_bias"), w.get("joint.second_bias"), norm)
+
+    @property
+    def class_names(self) -> dict[str, str]:
+        """What prompts call each class, by label."""
+        names = self.info.get("class_names", {})
+        return {label: names.get(label, clean_label(label)) for label in self.info["labels"]}
+
+    def open_encoder(self, device: str = "cpu") -> Encoder:
+        """The encoder that the run was made with, opened as it was then: same weights, same preprocessing, or an error."""
+        policy, model = self.info["preprocessing"], self.info["model"]
+        encoder = load_encoder(model["name"], device, crop=policy.get("crop"), pad=policy.get("pad"))
+        if (encoder.revision, encoder.policy.hash) != (model["revision"], policy["hash"]):
+            raise EncoderError(f"the run was made with other weights or preprocessing of {model['name']}; extract it again")
+        return encoder
 
     def __repr__(self) -> str:
         return f"<Run {self.store.address} · {self.info['model']['name']} on {self.info['dataset']['name']}, {self.info['status']}>"
