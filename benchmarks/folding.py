@@ -9,7 +9,10 @@ from pathlib import Path
 import torch
 from common import alternate, full_size_checkpoint
 
-from residual_audio.adaptation import ResiDual, attached, choose_places, fold, gain_set
+from residual_audio.adaptation.attach import attached
+from residual_audio.adaptation.fold import fold
+from residual_audio.adaptation.gain import ResiDual, gain_set
+from residual_audio.adaptation.select import choose_places
 from residual_audio.models import Encoder, load_encoder
 from residual_audio.spectra import Basis
 

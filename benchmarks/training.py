@@ -13,9 +13,10 @@ import torch.nn.functional as F
 from common import alternate, full_size_checkpoint, write_sounds
 from transformers import ClapFeatureExtractor, ClapModel
 
-from residual_audio.adaptation import ResiDual, choose_places, gain_set
+from residual_audio.adaptation.gain import ResiDual, gain_set
 from residual_audio.adaptation.learner import GainLearner
 from residual_audio.adaptation.objective import Objective
+from residual_audio.adaptation.select import choose_places
 from residual_audio.adaptation.streams import cache_streams, first_block, place_bases
 from residual_audio.adaptation.train import Course, Lesson, Training, make_optimiser
 from residual_audio.models import load_encoder

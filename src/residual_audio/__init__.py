@@ -7,17 +7,23 @@ data = ra.load_dataset("synthetic-timbre")
 print(ra.zero_shot(encoder, data).summary())
 """
 
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
+from .lazy import lazily
+
 if TYPE_CHECKING:
     from .ablation import ablate
-    from .adaptation import attached, fold, load_adapter, save_adapter
     from .adaptation.adapt import adapt
+    from .adaptation.adapter import load_adapter, save_adapter
+    from .adaptation.attach import attached
+    from .adaptation.fold import fold
+    from .adaptation.recipe import Recipe
+    from .adaptation.train import Training
     from .analysis import analyze
-    from .comparison import compare
+    from .comparison.compare import compare
     from .comparison.few_shot import few_shot
+    from .comparison.protocol import Protocol
     from .comparison.search import search
     from .data import load_dataset
     from .evaluation import zero_shot
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
     from .extraction import Run, extract
     from .meaning import ask, describe
     from .models import load_encoder
+    from .report.figures import draw
 
 try:
     __version__ = version("residual-audio")
@@ -32,7 +39,10 @@ except PackageNotFoundError:
     __version__ = "0+unknown"
 
 __all__ = [
+    "Protocol",
+    "Recipe",
     "Run",
+    "Training",
     "__version__",
     "ablate",
     "adapt",
@@ -41,6 +51,7 @@ __all__ = [
     "attached",
     "compare",
     "describe",
+    "draw",
     "extract",
     "few_shot",
     "fold",
@@ -53,30 +64,30 @@ __all__ = [
     "zero_shot",
 ]
 
-_HOME = {
-    "load_encoder": ".models",
-    "load_dataset": ".data",
-    "zero_shot": ".evaluation",
-    "extract": ".extraction",
-    "Run": ".extraction",
-    "analyze": ".analysis",
-    "describe": ".meaning",
-    "ask": ".meaning",
-    "ablate": ".ablation",
-    "adapt": ".adaptation.adapt",
-    "compare": ".comparison",
-    "few_shot": ".comparison.few_shot",
-    "search": ".comparison.search",
-    "retrieve": ".evaluation.retrieval",
-    "attached": ".adaptation",
-    "fold": ".adaptation",
-    "load_adapter": ".adaptation",
-    "save_adapter": ".adaptation",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Import the heavy parts (torch, transformers) only when they are asked for."""
-    if name in _HOME:
-        return getattr(import_module(_HOME[name], __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "load_encoder": ".models",
+        "load_dataset": ".data",
+        "zero_shot": ".evaluation",
+        "retrieve": ".evaluation.retrieval",
+        "extract": ".extraction",
+        "Run": ".extraction",
+        "analyze": ".analysis",
+        "ablate": ".ablation",
+        "describe": ".meaning",
+        "ask": ".meaning",
+        "Recipe": ".adaptation.recipe",
+        "Training": ".adaptation.train",
+        "adapt": ".adaptation.adapt",
+        "attached": ".adaptation.attach",
+        "fold": ".adaptation.fold",
+        "load_adapter": ".adaptation.adapter",
+        "save_adapter": ".adaptation.adapter",
+        "Protocol": ".comparison.protocol",
+        "compare": ".comparison.compare",
+        "few_shot": ".comparison.few_shot",
+        "search": ".comparison.search",
+        "draw": ".report.figures",
+    },
+)

@@ -18,9 +18,12 @@ class OptionError(ValueError):
     """An option that does not exist, that nobody reads here, or whose value makes no sense; the message says what to do."""
 
 
-def option(default: Any, help: str, *, choices: tuple[str, ...] = (), least: float | None = None, flag: str | None = None) -> Any:
-    """A field of an options dataclass. ``flag``: its name on the command line where that is not its own (``--logit-scale``)."""
-    return field(default=default, metadata={"help": help, "choices": choices, "least": least, "flag": flag})
+def option(
+    default: Any, help: str, *, choices: tuple[str, ...] = (), least: float | None = None, flag: str | None = None, needs: str | None = None
+) -> Any:
+    """A field of an options dataclass. ``flag``: its name on the command line where that is not its own; ``needs``: another option
+    without which this one is not read."""
+    return field(default=default, metadata={"help": help, "choices": choices, "least": least, "flag": flag, "needs": needs})
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class OptionSpec:
     choices: tuple[str, ...]
     least: float | None
     flag: str
+    needs: str | None
 
     @property
     def kinds(self) -> tuple[list[type], bool]:
@@ -76,7 +80,7 @@ def _spec(one: Field[Any], hint: Any) -> OptionSpec:
     known = one.metadata
     flag = "--" + (known.get("flag") or one.name.replace("_", "-"))
     default = None if one.default is MISSING else one.default
-    return OptionSpec(one.name, hint, default, known["help"], known["choices"], known["least"], flag)
+    return OptionSpec(one.name, hint, default, known["help"], known["choices"], known["least"], flag, known["needs"])
 
 
 def option_specs(kind: type) -> dict[str, OptionSpec]:

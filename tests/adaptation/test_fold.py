@@ -4,7 +4,8 @@ import pytest
 import torch
 from transformers import ClapModel
 
-from residual_audio.adaptation import FoldError, attached, fold
+from residual_audio.adaptation.attach import attached
+from residual_audio.adaptation.fold import FoldError, fold
 from residual_audio.models import load_encoder
 from residual_audio.models.recording import record
 from tests.helpers.gains import made_up

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from residual_audio.adaptation import save_adapter
+from residual_audio.adaptation.adapter import save_adapter
 from residual_audio.models import load_encoder
 from tests.helpers.gains import made_up
 from tests.helpers.hub import running_hub
 
-PUSH = "import sys; from residual_audio.adaptation import push_adapter; print(push_adapter(sys.argv[1], 'me/gains'))"
+PUSH = "import sys; from residual_audio.adaptation.adapter import push_adapter; print(push_adapter(sys.argv[1], 'me/gains'))"
 PULL = """
 import torch, residual_audio as ra
 encoder = ra.load_encoder("tiny")

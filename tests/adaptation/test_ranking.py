@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-
-from residual_audio.adaptation import attached
 from residual_audio.adaptation.methods_old import starting
+
+from residual_audio.adaptation.attach import attached
 from residual_audio.adaptation.ranking import head_scores, settled, some_training_clips, top_places
 from residual_audio.adaptation.select import SelectionError, choose_places
 from residual_audio.adaptation.task import FoldTask, Recipe

@@ -1,7 +1,7 @@
 import pytest
 
-from residual_audio.adaptation import Place, SelectionError, choose_places
-from residual_audio.units import UnitTable
+from residual_audio.adaptation.select import Place, choose_places
+from residual_audio.units import SelectionError, UnitTable
 
 UNITS = UnitTable(heads=((2, 2), (4, 4, 4)), d_head=(8, 8), d_model=(16, 32))
 

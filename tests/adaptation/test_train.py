@@ -6,11 +6,12 @@ import torch
 import torch.nn.functional as F
 from sklearn.decomposition import PCA
 
-from residual_audio.adaptation import ResiDual, attached, choose_places, gain_set, load_adapter, random_basis, save_adapter
-from residual_audio.adaptation.adapter import AdapterError
-from residual_audio.adaptation.gain import kept_axes, starting_gains
+from residual_audio.adaptation.adapter import AdapterError, load_adapter, save_adapter
+from residual_audio.adaptation.attach import attached
+from residual_audio.adaptation.gain import ResiDual, gain_set, kept_axes, random_basis, starting_gains
 from residual_audio.adaptation.learner import GainLearner
 from residual_audio.adaptation.objective import CentroidBank, Objective, centred
+from residual_audio.adaptation.select import choose_places
 from residual_audio.adaptation.streams import cache_streams, entering, first_block, place_bases
 from residual_audio.adaptation.train import Course, Lesson, Training, find_rate, train_gains
 from residual_audio.data import load_dataset

@@ -9,7 +9,8 @@ import torch
 from PIL import Image
 from transformers import CLIPImageProcessorPil, CLIPModel
 
-from residual_audio.adaptation import attached, load_adapter
+from residual_audio.adaptation.adapter import load_adapter
+from residual_audio.adaptation.attach import attached
 from residual_audio.data import DataError, load_dataset
 from residual_audio.extraction import Run
 from residual_audio.models import load_encoder

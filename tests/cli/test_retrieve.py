@@ -11,7 +11,7 @@ import torch
 import typer
 from typer.testing import CliRunner
 
-from residual_audio.adaptation import save_adapter
+from residual_audio.adaptation.adapter import save_adapter
 from residual_audio.cli import app
 from residual_audio.cli.retrieve import captioned
 from residual_audio.data import DataError, load_dataset

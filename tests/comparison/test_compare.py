@@ -11,16 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from residual_audio.adaptation.methods_old import METHODS, WHOLE
 from scipy import stats
 from transformers import ClapModel
 
-from residual_audio.adaptation import fold
 from residual_audio.adaptation.adapt import adapt
-from residual_audio.adaptation.methods_old import METHODS, WHOLE
+from residual_audio.adaptation.fold import fold
 from residual_audio.adaptation.task import FoldTask, Recipe
 from residual_audio.adaptation.train import Training
-from residual_audio.comparison import compare
-from residual_audio.comparison.compare import prepare
+from residual_audio.comparison.compare import compare, prepare
 from residual_audio.data import load_dataset
 from residual_audio.evaluation.folds import fold_parts
 from residual_audio.evaluation.paired import corrected_t, holm, paired_table
@@ -200,7 +199,8 @@ def test_from_adapting_to_a_plain_checkpoint(tmp_path):
     said = run("fold", "tiny", str(tmp_path / "adapter"), "--out", str(tmp_path / "folded"))
     assert "model.safetensors" in said
     ClapModel.from_pretrained(tmp_path / "folded")
-    from residual_audio.adaptation import attached, load_adapter
+    from residual_audio.adaptation.adapter import load_adapter
+    from residual_audio.adaptation.attach import attached
 
     encoder, folded = load_encoder("tiny"), load_encoder(tmp_path / "folded")
     sound = load_dataset("synthetic-timbre").limited(12).clips[3].source

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from residual_audio.adaptation.task import Recipe
 from residual_audio.adaptation.train import Training
 from residual_audio.cli import app
-from residual_audio.comparison import compare
+from residual_audio.comparison.compare import compare
 from residual_audio.comparison.few_shot import few_shot, parse_shots
 from residual_audio.data import load_dataset
 from residual_audio.evaluation.folds import fold_parts

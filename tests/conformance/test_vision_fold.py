@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import CLIPModel, Dinov2Model, ViTModel
 
-from residual_audio.adaptation import FoldError, fold
+from residual_audio.adaptation.fold import FoldError, fold
 from residual_audio.models import load_encoder
 from tests.adaptation.test_fold import (  # noqa: F401 — collected here with the fixtures below
     outputs,

@@ -2,7 +2,8 @@
 
 import torch
 
-from residual_audio.adaptation import GainSet, ResiDual, choose_places, random_basis
+from residual_audio.adaptation.gain import GainSet, ResiDual, random_basis
+from residual_audio.adaptation.select import choose_places
 from residual_audio.spectra import Basis
 
 

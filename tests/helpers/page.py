@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import soundfile
 
-from residual_audio.adaptation import ResiDual, save_adapter
-from residual_audio.adaptation.gain import gain_set
+from residual_audio.adaptation.adapter import save_adapter
+from residual_audio.adaptation.gain import ResiDual, gain_set
 from residual_audio.adaptation.select import choose_places
 from residual_audio.data import Dataset, load_dataset
 from residual_audio.data.synthesis import TASKS

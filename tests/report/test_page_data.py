@@ -83,7 +83,7 @@ def test_a_dropped_mean_is_what_centring_took_away(made, directions, effects):
 
 
 def test_the_adapted_scores_are_those_of_the_adapted_model(made, effects, directions):
-    from residual_audio.adaptation import fold
+    from residual_audio.adaptation.fold import fold
 
     found, _, rows, _ = effects
     folded = fold(made.encoder, made.residual)

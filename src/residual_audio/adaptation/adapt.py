@@ -1,40 +1,61 @@
-"""Train gains on a dataset of one's own, to be saved, shared and folded."""
+"""Adapt an encoder to a dataset of one's own: an adapter to be saved, shared and folded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
 
+import pandas as pd
 import torch
 
-from ..comparison.compare import prepare
 from ..data import Dataset
+from ..data.prompts import DEFAULT_TEMPLATE
 from ..evaluation.folds import inner_parts
 from ..models import Encoder
+from ..options import OptionError
+from ..results import Result, provenance, write_record
+from .adapter import save_adapter
 from .gain import ResiDual
-from .methods_old import needs_inputs, starting
-from .ranking import settled
-from .task import FoldTask, Recipe
-from .train import train_gains
+from .methods import METHODS, adapters
+from .prepare import prepare
+from .recipe import Recipe
+from .task import FoldTask
+from .train import Epoch
 
 
 @dataclass(frozen=True)
-class Adapted:
-    """Gains, what happened while they were learned, and the clips that could not be read."""
+class Adapted(Result):
+    """An adapter, what happened while it was learned, and the clips that could not be read."""
 
+    record: ClassVar[str] = "training"
     residual: ResiDual
-    history: list[dict[str, float]]
+    history: list[Epoch]
+    info: dict[str, Any]
     errors: dict[str, str]
+    encoder: Encoder = field(repr=False)
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """``training``: one row per epoch; empty where nothing was trained."""
+        return {"training": pd.DataFrame(self.history)}
 
     @property
     def before(self) -> float:
-        """Accuracy on the stopping part with all gains at their start."""
-        return self.history[0]["stop_accuracy"]
+        """Accuracy on the stopping part with everything at its start; NaN where nothing was trained."""
+        return self.history[0]["stop_accuracy"] if self.history else float("nan")
 
     @property
     def after(self) -> float:
         """The best one, which chose the gains: an honest figure needs clips that it did not see (`compare`)."""
-        return max(h["stop_accuracy"] for h in self.history)
+        return max((h["stop_accuracy"] for h in self.history), default=float("nan"))
+
+    def write(self, folder: str | Path) -> Path:
+        """The adapter in PEFT's shape, and ``training.json`` beside it."""
+        written = save_adapter(folder, self.encoder, self.residual)
+        write_record(written / f"{self.record}.json", {**self.info, "history": self.history, "errors": self.errors})
+        return written
 
 
 def adapt(
@@ -42,26 +63,35 @@ def adapt(
     dataset: Dataset,
     recipe: Recipe = Recipe(),
     *,
-    template: str = "sound-of",
-    random: bool = False,
+    method: str = "residual",
+    template: str | None = None,
     seed: int = 0,
     workers: int | None = None,
     advance: Callable[[int], object] | None = None,
-    tell: Callable[[dict[str, float]], object] | None = None,
+    tell: Callable[[Epoch], object] | None = None,
 ) -> Adapted:
-    """A fifth of the clips gives the basis, a fifth says when to stop, the rest is learned from; recordings and speakers stay together."""
-    recipe = settled(recipe, encoder.units)
-    setting = prepare(encoder, dataset, recipe, "official", template, seed, workers, advance, inputs=needs_inputs([], recipe))
+    """Adapt by a method that leaves an adapter.
+
+    A fifth of the clips gives the basis, a fifth says when to stop, the rest is learned from; recordings and speakers stay together.
+    """
+    if not METHODS[method].adapter:
+        raise OptionError(f"{method} leaves nothing that could be saved or folded; one of {', '.join(adapters())}")
+    recipe.check([method])
+    setting = prepare(encoder, dataset, [method], recipe, template=template, seed=seed, workers=workers, advance=advance)
     parts = inner_parts(setting.dataset, setting.rows, setting.rows[:0], seed)
-    task = FoldTask(setting, torch.from_numpy(setting.dataset.targets), parts, recipe, seed)
-    found = train_gains(starting(task, random), setting.streams, task.lesson(), replace(recipe.training, seed=seed), tell)
+    task = FoldTask(setting, torch.from_numpy(setting.dataset.targets), parts, seed, tell)
+    learned = METHODS[method].run(task, recipe.options(method))
     notes = {
-        **found.residual.notes,
+        **learned.residual.notes,
+        "method": method,
         "dataset": dataset.name,
         "clips": f"{len(parts.basis)} for the basis, {len(parts.train)} for training, {len(parts.stop)} for stopping",
-        "objective": recipe.objective,
-        "template": template,
-        "axes": "random" if random else "principal",
-        "stopping accuracy": f"{100 * found.history[0]['stop_accuracy']:.1f} % before, {100 * found.best['stop_accuracy']:.1f} % at best",
     }
-    return Adapted(ResiDual(found.residual.sets, found.residual.mean, notes), found.history, setting.errors)
+    if encoder.has_text:
+        notes["template"] = template or DEFAULT_TEMPLATE
+    if learned.history:
+        first, best = (100 * f(h["stop_accuracy"] for h in learned.history) for f in (next, max))
+        notes["stopping accuracy"] = f"{first:.1f} % before, {best:.1f} % at best"
+    settings = {"method": method, "options": recipe.recorded(method, encoder.units), "template": template, "seed": seed}
+    info = {**provenance(encoder, dataset), "settings": settings}
+    return Adapted(replace(learned.residual, notes=notes), learned.history, info, setting.errors, encoder)

@@ -17,31 +17,32 @@ from ..units import SelectionError, UnitTable
 from .gain import ResiDual, gain_set
 from .learner import GainLearner
 from .objective import CentroidBank
+from .options import Ranked
 from .select import Place, choose_places
 from .shares import direct_shares
 from .streams import place_bases
-from .task import FoldTask, Recipe
+from .task import FoldTask
 
 # Rankings that run the model for every head, or store every head's share, look at so many training clips, spread over the classes.
 LOOKED_AT = {"ablation": 64, "text": 256}
 
 
-def how_many(recipe: Recipe, heads: int) -> int:
+def how_many(top: int | None, heads: int) -> int:
     """Of so many heads, those that a ranking keeps."""
-    return min(heads, recipe.top) if recipe.top is not None else min(20, max(1, heads // 2))
+    return min(heads, top) if top is not None else min(20, max(1, heads // 2))
 
 
-def settled(recipe: Recipe, units: UnitTable) -> Recipe:
-    """The same recipe with the number of kept heads spelled out, as it is recorded."""
-    heads = sum(len(p.heads) for p in choose_places(units, recipe.units) if p.form == "heads")
-    return replace(recipe, top=how_many(recipe, heads)) if recipe.top is None and heads else recipe
+def with_number(options: Ranked, units: UnitTable) -> Ranked:
+    """The same with the number of kept heads spelled out, as it is recorded."""
+    heads = sum(len(p.heads) for p in choose_places(units, options.units) if p.form == "heads")
+    return replace(options, top=how_many(options.top, heads)) if options.top is None and heads else options
 
 
-def head_places(task: FoldTask) -> list[Place]:
-    """The heads of the selection."""
-    places = [p for p in choose_places(task.encoder.units, task.recipe.units) if p.form == "heads"]
+def head_places(units: UnitTable, selection: str) -> list[Place]:
+    """The heads of a selection."""
+    places = [p for p in choose_places(units, selection) if p.form == "heads"]
     if not places:
-        raise SelectionError(f"heads can be ranked, and {task.recipe.units!r} has none; choose some, such as 'S2 S3 heads'")
+        raise SelectionError(f"heads can be ranked, and {selection!r} has none; choose some, such as 'S2 S3 heads'")
     return places
 
 
@@ -70,28 +71,28 @@ def some_training_clips(task: FoldTask, count: int) -> np.ndarray:
     train = task.parts.train
     turn = np.zeros(len(train), dtype=np.int64)
     for c in range(task.classes):
-        mine = np.flatnonzero(task.targets[train].numpy() == c)
-        turn[mine] = np.arange(len(mine))
+        of_class = np.flatnonzero(task.targets[train].numpy() == c)
+        turn[of_class] = np.arange(len(of_class))
     return np.sort(train[np.argsort(turn, kind="stable")[:count]])
 
 
-def by_fisher(task: FoldTask, places: list[Place]) -> Float[Tensor, " head"]:
+def by_fisher(task: FoldTask, places: list[Place], classifier: str) -> Float[Tensor, " head"]:
     """Between-class over within-class scatter of the pooled head outputs."""
     train = task.parts.train
     return fisher_ratio(pooled_heads(task, places, train), task.targets[train], task.classes).nan_to_num(0.0)
 
 
-def by_ablation(task: FoldTask, places: list[Place]) -> Float[Tensor, " head"]:
+def by_ablation(task: FoldTask, places: list[Place], classifier: str) -> Float[Tensor, " head"]:
     """How much the loss rises when a head is replaced by its mean."""
     rows = some_training_clips(task, LOOKED_AT["ablation"])
     bases = place_bases(task.streams, task.parts.basis, places, "token")
     learner = GainLearner(ResiDual(tuple(gain_set(p, b, tied=True) for p, b in zip(places, bases, strict=True))), task.streams)
-    objective, targets, where = task.objective(), task.targets[rows], torch.arange(len(rows))
+    objective, targets, where = task.objective(classifier), task.targets[rows], torch.arange(len(rows))
 
     def loss() -> float:
-        found = learner.embed(rows).cpu()
-        bank = CentroidBank(found, targets, task.classes) if objective.centroids else None
-        return float(objective.loss(found, where, targets, bank))
+        embeddings = learner.embed(rows).cpu()
+        bank = CentroidBank(embeddings, targets, task.classes) if objective.centroids else None
+        return float(objective.loss(embeddings, where, targets, bank))
 
     before, rises = loss(), []
     for gains in learner.parameters:
@@ -104,31 +105,34 @@ def by_ablation(task: FoldTask, places: list[Place]) -> Float[Tensor, " head"]:
 
 
 @torch.no_grad()
-def by_text(task: FoldTask, places: list[Place]) -> Float[Tensor, " head"]:
+def by_text(task: FoldTask, places: list[Place], classifier: str) -> Float[Tensor, " head"]:
     """How far a head's direct share, about its mean, moves a clip towards its class' text and away from the mean text."""
     if task.directions is None:
         raise EvaluationError(f"{task.encoder.name} has no text side; use --by fisher")
     encoder, rows = task.encoder, some_training_clips(task, LOOKED_AT["text"])
     labels = [u.label for u in encoder.units]
-    mine = [labels.index(label) for p in places for label in p.labels]
-    shares = direct_shares(task.setting.whole, rows, mine)
+    numbers = [labels.index(label) for p in places for label in p.labels]
+    shares = direct_shares(task.setting.whole, rows, numbers)
     towards = task.directions - task.directions.mean(0)
     return torch.einsum("chd,cd->h", shares - shares.mean(0), towards[task.targets[rows]]) / len(rows)
 
 
-def head_scores(task: FoldTask, by: str, places: list[Place]) -> Float[Tensor, " head"]:
-    return {"fisher": by_fisher, "ablation": by_ablation, "text": by_text}[by](task, places)
+RANKINGS = {"fisher": by_fisher, "ablation": by_ablation, "text": by_text}
 
 
-def top_places(task: FoldTask, by: str) -> list[Place]:
+def head_scores(task: FoldTask, by: str, places: list[Place], classifier: str = "auto") -> Float[Tensor, " head"]:
+    return RANKINGS[by](task, places, classifier)
+
+
+def top_places(task: FoldTask, by: str, selection: str, top: int | None, classifier: str = "auto") -> list[Place]:
     """The selection's best heads by a ranking, and whatever in it is not a head."""
-    places = head_places(task)
-    scores = head_scores(task, by, places)
-    kept = set(scores.topk(how_many(task.recipe, len(scores))).indices.tolist())
-    found, number = [], 0
+    places = head_places(task.encoder.units, selection)
+    scores = head_scores(task, by, places, classifier)
+    kept = set(scores.topk(how_many(top, len(scores))).indices.tolist())
+    chosen, number = [], 0
     for place in places:
         heads = tuple(h for i, h in enumerate(place.heads) if number + i in kept)
         number += len(place.heads)
         if heads:
-            found.append(Place("heads", place.blocks, heads))
-    return found + [p for p in choose_places(task.encoder.units, task.recipe.units) if p.form != "heads"]
+            chosen.append(Place("heads", place.blocks, heads))
+    return chosen + [p for p in choose_places(task.encoder.units, selection) if p.form != "heads"]

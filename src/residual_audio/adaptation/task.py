@@ -1,4 +1,4 @@
-"""What a method is given: a fold's clips and parts, and the choices that all methods share."""
+"""What a method is given, and what it gives back."""
 
 from __future__ import annotations
 
@@ -19,47 +19,7 @@ from .gain import ResiDual
 from .objective import Objective, centred
 from .shares import direct_shares
 from .streams import Streams
-from .train import Epoch, Lesson, Training
-
-RANKINGS = ("fisher", "ablation", "text")
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """The choices that methods share; all are recorded.
-
-    ``basis``: "own" (the basis part of the task's clips) or the folder of another extraction, whose moments give a transferred basis.
-    ``by``: gains only for the ``top`` heads of ``units`` by a ranking on the training part; without a number, 20 of them, or half where
-    they are fewer than 40. ``lora_rank``, ``lora_rate`` and ``finetune_rate`` are those methods' own.
-    """
-
-    units: str = "heads"
-    level: str = "token"
-    kept: int | float | None = None
-    start: float | None = None
-    mean: str = "keep"
-    objective: str = "auto"
-    scale: float | None = None
-    top: int | None = None
-    training: Training = field(default_factory=Training)
-    basis: str = "own"
-    by: str | None = None
-    lora_rank: int = 4
-    lora_rate: float = 1e-3
-    finetune_rate: float = 1e-4
-
-    def __post_init__(self) -> None:
-        for name, allowed in (
-            ("level", ("token", "clip")),
-            ("mean", ("keep", "drop")),
-            ("objective", ("auto", "prompts", "centroid", "both")),
-            ("by", (None, *RANKINGS)),
-        ):
-            if getattr(self, name) not in allowed:
-                known = ", ".join(a for a in allowed if a is not None)  # type: ignore[attr-defined]
-                raise EvaluationError(f"unknown {name} {getattr(self, name)!r}; one of {known}")
-        if self.kept is not None and not (self.kept >= 1 if isinstance(self.kept, int) else 0 < self.kept < 1):
-            raise EvaluationError(f"kept axes: {self.kept} is neither a number of axes nor a share between 0 and 1")
+from .train import Epoch, Lesson
 
 
 @dataclass(frozen=True)
@@ -98,13 +58,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class FoldTask:
-    """Everything a method may use; ``parts.test`` only to be scored, once."""
+    """Everything a method may use; ``parts.test`` only to be scored, once. ``tell`` is told of every epoch of training."""
 
     setting: Setting
     targets: Int[Tensor, " clip"]
     parts: Parts
-    recipe: Recipe
     seed: int
+    tell: Callable[[Epoch], object] | None = None
 
     @property
     def encoder(self) -> Encoder:
@@ -122,23 +82,23 @@ class FoldTask:
     def directions(self) -> Float[Tensor, "class d"] | None:
         return self.setting.directions
 
-    @property
-    def by_text(self) -> bool:
+    def by_text(self, classifier: str) -> bool:
         """Whether the test clips are classified by prompts; else by centroids."""
-        return self.recipe.objective in ("prompts", "both") or (self.recipe.objective == "auto" and self.directions is not None)
+        return classifier in ("prompts", "both") or (classifier == "auto" and self.directions is not None)
 
-    def objective(self) -> Objective:
-        learned = self.recipe.objective in ("centroid", "both") or not self.by_text
-        scale = self.encoder.logit_scale if self.recipe.scale is None else self.recipe.scale
-        return Objective(self.directions if self.by_text else None, learned, scale)
+    def objective(self, classifier: str, scale: float | None = None) -> Objective:
+        """What training makes smaller; ``scale``: of the cosines, the model's own where none is given."""
+        by_text = self.by_text(classifier)
+        centroids = classifier in ("centroids", "both") or not by_text
+        return Objective(self.directions if by_text else None, centroids, self.encoder.logit_scale if scale is None else scale)
 
-    def lesson(self) -> Lesson:
-        return Lesson(self.parts.train, self.parts.stop, self.targets, self.classes, self.objective())
+    def lesson(self, classifier: str, scale: float | None) -> Lesson:
+        return Lesson(self.parts.train, self.parts.stop, self.targets, self.classes, self.objective(classifier, scale))
 
-    def scores(self, embeddings: Float[Tensor, "clip d"]) -> Float[Tensor, "test class"]:
+    def scores(self, embeddings: Float[Tensor, "clip d"], classifier: str) -> Float[Tensor, "test class"]:
         """Of the test clips, from the embeddings of all clips: prompts, or centroids of every clip that is not in the test."""
         test, seen = self.parts.test, self.parts.seen
-        if self.by_text and self.directions is not None:
+        if self.by_text(classifier) and self.directions is not None:
             return F.normalize(embeddings[test], dim=-1) @ self.directions.T
         centre = F.normalize(embeddings[seen], dim=-1).mean(0)
         directions = centroid_directions(centred(embeddings[seen], centre), self.targets[seen], self.classes)
@@ -146,14 +106,14 @@ class FoldTask:
 
 
 @dataclass(frozen=True)
-class FoldResult:
-    """Scores of the test clips, how many numbers were trained, and what came out of it.
+class Adaptation:
+    """What a method leaves: an adapted encoder (``embed`` gives the embeddings of any setting's clips), or ``scores`` of the test clips.
 
-    ``embed`` gives the embeddings of any setting's clips by the adapted model, where the method leaves one.
+    ``trained``: how many numbers were learned; ``residual``: what can be saved and folded.
     """
 
-    scores: Float[Tensor, "test class"]
     trained: int
     embed: Callable[[Setting], Tensor] | None = None
+    scores: Float[Tensor, "test class"] | None = None
     residual: ResiDual | None = None
     history: list[Epoch] = field(default_factory=list)

@@ -1,6 +1,8 @@
-"""The command line: one small module per verb. Only this room knows about files of settings and screens."""
+"""The command line: one small module per verb. Only this room knows about screens."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 
@@ -32,25 +34,46 @@ app = typer.Typer(
     help="Look inside audio–text transformers and retune them, head by head.\n\n"
     "Start with `residual-audio demo`, which needs no download; then `residual-audio models` and `residual-audio datasets`.",
 )
-for module in (
-    models,
-    datasets,
-    zero_shot,
-    retrieve,
-    extract,
-    analyze,
-    ablate,
-    describe,
-    ask,
-    adapt,
-    compare,
-    few_shot,
-    search,
-    report,
-    reproduce,
-    demo,
-):
-    module.register(app)
+# What people come for, in the order in which they do it.
+VERBS = {
+    "Look": {
+        "models": models.models,
+        "datasets": datasets.datasets,
+        "extract": extract.extract,
+        "analyze": analyze.analyze,
+        "ablate": ablate.ablate,
+        "describe": describe.describe,
+        "ask": ask.ask,
+    },
+    "Change": {"adapt": adapt.adapt, "fold": adapt.fold},
+    "Judge": {
+        "zero-shot": zero_shot.zero_shot,
+        "retrieve": retrieve.retrieve,
+        "compare": compare.compare,
+        "few-shot": few_shot.few_shot,
+        "search": search.search,
+        "reproduce": reproduce.reproduce,
+    },
+    "Show": {"report": report.report, "demo": demo.demo},
+}
+for panel, verbs in VERBS.items():
+    for name, verb in verbs.items():
+        app.command(name, rich_help_panel=panel)(verb)
+
+
+def print_version(wanted: bool) -> None:
+    if wanted:
+        from .. import __version__
+
+        typer.echo(f"residual-audio {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", callback=print_version, is_eager=True)] = False,
+) -> None:
+    pass
 
 
 def main() -> None:

@@ -3,49 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options as given
+from ..adaptation.methods import adapters
+from ..adaptation.recipe import Recipe
+from ..models.loading import Loading
+from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes
+
+if TYPE_CHECKING:
+    from ..adaptation.train import Epoch
 
 
-def register(app: typer.Typer) -> None:
-    app.command("adapt")(adapt)
-    app.command("fold")(fold)
-
-
+@takes(recipe=of_methods(adapters()), data=Data, machine=Machine, loading=Loading)
 def adapt(
-    model: given.ModelArgument,
-    dataset: given.DatasetArgument,
+    model: ModelArgument,
+    dataset: DatasetArgument,
     out: Annotated[Path, typer.Option(help="Directory of the adapter (PEFT's shape: config, safetensors, card).")],
-    units: given.Units = "heads",
-    level: given.BasisLevel = "token",
-    random: Annotated[bool, typer.Option("--random-axes", help="Random orthonormal axes instead of principal ones: a control.")] = False,
-    kept: given.Kept = None,
-    start: given.Start = None,
-    mean: given.Mean = "keep",
-    objective: given.ObjectiveName = "auto",
-    logit_scale: given.LogitScale = None,
-    epochs: given.Epochs = 40,
-    patience: given.Patience = 6,
-    rate: given.Rate = 0.02,
-    optimiser: given.Optimiser = "adamw",
-    decay: given.Decay = 1e-4,
-    l1: given.Sparsity = 0.0,
-    batch_size: given.TrainingBatch = 64,
-    basis: given.BasisFrom = "own",
-    top: given.TopHeads = None,
-    by: given.By = None,
+    recipe: Recipe,
+    data: Data,
+    machine: Machine,
+    loading: Loading,
+    method: Annotated[str, typer.Option(help=f"How to adapt: {', '.join(adapters())}.")] = "residual",
     push: Annotated[str | None, typer.Option("--push-to-hub", help="Also upload the adapter to this hub repository.")] = None,
-    data_root: given.DataRoot = None,
-    download: given.Download = False,
-    template: given.Template = "sound-of",
-    limit: given.Limit = None,
-    workers: given.Workers = None,
-    device: given.Device = "cpu",
-    seconds: given.Seconds = None,
-    seed: given.Seed = 0,
+    template: Annotated[str | None, typer.Option(help="A set of prompts, or your own text with {}; default: sound-of.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the split, of random axes and of the order of clips.")] = 0,
 ) -> None:
     """Learn one gain per principal axis of the chosen units; everything else stays frozen.
 
@@ -57,47 +40,35 @@ def adapt(
     residual-audio zero-shot folded/timbre synthetic-timbre
     ```
     """
-    from dataclasses import asdict
-
-    from ..adaptation import push_adapter, save_adapter
     from ..adaptation.adapt import adapt as run_adaptation
-    from ..adaptation.task import Recipe
-    from .output import write_record
-    from .screen import console, errors, progress
+    from ..adaptation.adapter import push_adapter
+    from .screen import progress, say, tell, unreadable
 
-    encoder = given.open_model(model, device, seconds=seconds)
-    data = given.open_dataset(dataset, data_root, download, limit)
-    training = given.training(epochs, patience, rate, optimiser, seed, decay, l1, batch_size)
-    recipe = Recipe(units, level, given.number(kept), start, mean, objective, logit_scale, top, training, basis=basis, by=by)
+    recipe.check([method])
+    encoder, clips = open_model(model, machine, loading), data.open(dataset)
 
-    def tell(epoch: dict[str, float]) -> None:
-        if errors.is_terminal:
-            line = f"epoch {epoch['epoch']:.0f}: loss {epoch['train_loss']:.3f}, stopping accuracy {100 * epoch['stop_accuracy']:.1f} %"
-            errors.print(line, highlight=False)
+    def epoch(done: Epoch) -> None:
+        tell(f"epoch {done['epoch']:.0f}: loss {done['train_loss']:.3f}, stopping accuracy {100 * done['stop_accuracy']:.1f} %")
 
-    with progress(f"decoding {data.name}", len(data)) as advance:
-        found = run_adaptation(
-            encoder, data, recipe, template=template, random=random, seed=seed, workers=workers, advance=advance, tell=tell
-        )
-    save_adapter(out, encoder, found.residual)
-    if found.errors:
-        errors.print(f"{len(found.errors)} clips could not be read and were left out", highlight=False)
-    write_record(out / "training.json", {"history": found.history, "recipe": asdict(recipe), "dataset": data.name})
+    with progress(f"decoding {clips.name}", len(clips)) as advance:
+        adapted = run_adaptation(
+            encoder, clips, recipe, method=method, template=template, seed=seed, workers=machine.workers, advance=advance, tell=epoch
+        )  # fmt: skip
+    adapted.write(out)
+    unreadable(adapted.errors, len(clips))
     if push is not None:
-        console.print(push_adapter(out, push), highlight=False)
-    gain = f"{100 * found.before:.1f} % → {100 * found.after:.1f} %"
-    console.print(
-        f"{found.residual.trained:,} gains in {out}; accuracy on the stopping part {gain} (it chose the gains: see `compare`)",
-        highlight=False, soft_wrap=True,
-    )  # fmt: skip
+        say(push_adapter(out, push))
+    gain = f"; accuracy on the stopping part {100 * adapted.before:.1f} % → {100 * adapted.after:.1f} % (it chose the gains: see `compare`)"
+    say(f"{adapted.residual.trained:,} gains in {out}{gain if adapted.history else '; nothing was trained'}")
 
 
+@takes(machine=Machine, loading=Loading)
 def fold(
-    model: given.ModelArgument,
+    model: ModelArgument,
     adapter: Annotated[str, typer.Argument(metavar="ADAPTER", help="A directory that `adapt` wrote, or a hub repository.")],
     out: Annotated[Path, typer.Option(help="Directory of the new checkpoint; must not exist, or be empty.")],
-    device: given.Device = "cpu",
-    seconds: given.Seconds = None,
+    machine: Machine,
+    loading: Loading,
 ) -> None:
     """Write the gains into the weights: an ordinary checkpoint of the same layout, with the same outputs, at no extra cost.
 
@@ -107,24 +78,16 @@ def fold(
     residual-audio fold tiny adapters/timbre --out folded/timbre
     ```
     """
-    import shutil
-    import tempfile
-
-    from ..adaptation import FoldError, load_adapter
-    from ..adaptation import fold as run_fold
-    from .screen import console
+    from ..adaptation.adapter import load_adapter
+    from ..adaptation.fold import FoldError
+    from ..adaptation.fold import fold as run_fold
+    from ..writing import drafted_folder
+    from .screen import say
 
     if out.exists() and any(out.iterdir()):
         raise FoldError(f"{out} is not empty; choose another --out")
-    encoder = given.open_model(model, device, seconds=seconds)
+    encoder = open_model(model, machine, loading)
     folded = run_fold(encoder, load_adapter(adapter, encoder))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    try:
+    with drafted_folder(out) as draft:
         folded.save(draft)
-        if out.exists():
-            out.rmdir()
-        draft.rename(out)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    console.print(f"{out}: {', '.join(sorted(p.name for p in out.iterdir()))}", highlight=False, soft_wrap=True)
+    say(f"{out}: {', '.join(sorted(p.name for p in out.iterdir()))}")

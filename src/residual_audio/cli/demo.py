@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Limit, Out, open_dataset, open_model
+from .options import Data, Machine, open_model
 
 if TYPE_CHECKING:
     from ..models import Encoder
@@ -17,16 +17,15 @@ if TYPE_CHECKING:
 TASKS = ("synthetic", "synthetic-timbre", "synthetic-voice")
 LOOKED_INTO = "synthetic-timbre"
 # Every head through the rest of the network costs: a few clips show the picture, and the intervals say how sure it is.
-ABLATED = {"block": 96, "head": 24}
+ABLATED = {"blocks": 96, "heads": 24}
 RECIPE: dict[str, Any] = {"units": "S3 heads", "rate": 0.1, "epochs": 20}
 SHOWN = 96  # clips on the page
 
 
-def register(app: typer.Typer) -> None:
-    app.command("demo")(demo)
-
-
-def demo(limit: Limit = None, out: Out = None) -> None:
+def demo(
+    limit: Annotated[int | None, typer.Option(min=1, help="Use at most so many clips, spread over the classes.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for everything that is made; default: only the first table is shown.")] = None,
+) -> None:
     """Classify synthesised sounds with the embedded model, look inside it, retune it, fold it, show it: no download, a few minutes.
 
     With `--out`, everything is kept: tables, figures, the run that they were made from, the adapter, the folded checkpoint, and a page.
@@ -37,7 +36,7 @@ def demo(limit: Limit = None, out: Out = None) -> None:
     """
     from .screen import console
 
-    encoder = open_model("tiny", "cpu")
+    encoder = open_model("tiny", Machine())
     heads, blocks = len(encoder.units.where("head")), len(encoder.units.blocks)
     console.print(f"[bold]tiny[/]: {heads} heads in {blocks} blocks, preprocessing {encoder.policy.hash}", highlight=False)
     classify(encoder, limit, out)
@@ -53,7 +52,6 @@ def classify(encoder: Encoder, limit: int | None, out: Path | None) -> None:
     from rich.table import Column, Table
 
     from ..evaluation import zero_shot
-    from .output import write_zero_shot
     from .screen import console, progress
 
     table = Table(
@@ -66,7 +64,7 @@ def classify(encoder: Encoder, limit: int | None, out: Path | None) -> None:
         title="Zero-shot classification by tiny",
     )
     for name in TASKS:
-        data = open_dataset(name, None, False, limit)
+        data = Data(limit=limit).open(name)
         with progress(name, len(data)) as advance:
             result = zero_shot(encoder, data, advance=advance)
         summary = list(result.summary().values())
@@ -75,7 +73,7 @@ def classify(encoder: Encoder, limit: int | None, out: Path | None) -> None:
             summary[0].percent(), f"{100 * summary[1].value:.1f}",
         )  # fmt: skip
         if out is not None:
-            write_zero_shot(out / name, encoder, data, result, {"limit": limit, "template": "sound-of", "seed": result.seed})
+            result.write(out / name)
     console.print(table)
 
 
@@ -86,12 +84,12 @@ def look_inside(encoder: Encoder, limit: int | None, out: Path) -> None:
     from .analyze import analyze
     from .screen import console, progress
 
-    data = open_dataset(LOOKED_INTO, None, False, limit)
+    data = Data(limit=limit).open(LOOKED_INTO)
     folder = out / "run"
     with progress(f"extracting {data.name}", len(data)) as advance:
         extract(encoder, data, folder, ("head", "moments", "direct"), advance=advance)
-    for unit, clips in ABLATED.items():
-        ablate("tiny", LOOKED_INTO, unit=unit, limit=min(clips, max(12, limit // 6) if limit else clips), metric="zero-shot", out=folder)
+    for units, clips in ABLATED.items():
+        ablate("tiny", LOOKED_INTO, units=units, limit=min(clips, max(12, limit // 6) if limit else clips), out=folder)
     start = time.perf_counter()
     analyze([str(folder)])
     console.print(f"the analysis took {time.perf_counter() - start:.0f} s", highlight=False)

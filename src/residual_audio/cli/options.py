@@ -1,14 +1,20 @@
-"""Options that several verbs share, described once."""
+"""Options of the command line, made from dataclass fields: what is said there (type, default, help, limits) is said once."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..adaptation.methods import METHODS
+from ..adaptation.recipe import Recipe, all_options
+from ..options import Options, OptionSpec, option, option_specs
+
 if TYPE_CHECKING:
-    from ..adaptation.train import Training
     from ..data import Dataset
     from ..models import Encoder
 
@@ -25,6 +31,137 @@ DatasetArgument = Annotated[
         help="A dataset name, `folder:PATH`, a CSV/Parquet file or `hf:REPO` (images for a vision tower); see `residual-audio datasets`.",
     ),
 ]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A finished run of `residual-audio extract`.")]
+
+
+@dataclass(frozen=True)
+class Data(Options):
+    """Where clips come from, and how many of them."""
+
+    data_root: str | None = option(None, "Where the dataset lies on disk.")
+    download: bool = option(False, "Fetch the dataset if it is not there (checksums are verified).")
+    limit: int | None = option(None, "Use at most so many clips, spread over the classes.", least=1)
+
+    def open(self, name: str) -> Dataset:
+        from ..data import load_dataset
+
+        loaded = load_dataset(name, root=self.data_root, download=self.download)
+        return loaded if self.limit is None else loaded.limited(self.limit)
+
+
+@dataclass(frozen=True)
+class Machine(Options):
+    """What the work runs on."""
+
+    device: str = option("cpu", "cpu, cuda, mps, …")
+    workers: int | None = option(None, "Threads that decode ahead of the model; default: one per core, at most 8.", least=1)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Options that become one argument of a verb's function: ``make(given values by name)``."""
+
+    specs: Mapping[str, OptionSpec]
+    make: Callable[[dict[str, Any]], Any]
+    helps: Mapping[str, str]
+    panel: str | None = None
+
+
+def of_class(kind: type[Options]) -> Group:
+    """The fields of one dataclass."""
+    specs = option_specs(kind)
+    return Group(specs, lambda given: kind(**given), {name: with_default(spec.help, [spec.default]) for name, spec in specs.items()})
+
+
+def of_methods(names: Iterable[str] | None = None) -> Group:
+    """The options of all methods, or of some; what is given becomes a :class:`Recipe`."""
+    chosen = list(METHODS if names is None else names)
+    specs, helps = {}, {}
+    for name, owners in all_options().items():
+        owned = {m: s for m, s in owners.items() if m in chosen}
+        if owned:
+            specs[name] = next(iter(owned.values()))
+            others = [m for m in chosen if m not in owned]
+            readers = f"all but {', '.join(others)}" if len(others) < len(owned) - 1 else ", ".join(owned)
+            helps[name] = with_default(specs[name].help, [s.default for s in owned.values()]) + f" For: {readers if others else 'all'}."
+    return Group(specs, lambda given: Recipe(**given), helps, "Options of methods")
+
+
+def with_default(text: str, defaults: list[Any]) -> str:
+    """The help with the default, unless it says so itself."""
+    known = list(dict.fromkeys(d for d in defaults if d is not None and d is not False))
+    return text if "default" in text or not known else f"{text} Default: {' or '.join(str(d) for d in known)}."
+
+
+def parameter(spec: OptionSpec, help: str, panel: str | None) -> inspect.Parameter:
+    """One option of typer. All are None until they are given, so that what was given can be told from what was not."""
+    kinds, _ = spec.kinds
+    kind: Any = kinds[0] if len(kinds) == 1 else str
+    flags = [f"{spec.flag}/--no-{spec.flag.removeprefix('--')}"] if kind is bool and spec.default else [spec.flag]
+    made = typer.Option(*flags, help=help, rich_help_panel=panel, show_default=False)
+    return inspect.Parameter(spec.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, made])
+
+
+def takes(**groups: Group | type[Options]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Let options stand on the command line in the place of the named arguments of a verb's function."""
+    given = {name: group if isinstance(group, Group) else of_class(group) for name, group in groups.items()}
+
+    def wrap(verb: Callable[..., None]) -> Callable[..., None]:
+        own = [
+            p.replace(annotation=eval(p.annotation, verb.__globals__) if isinstance(p.annotation, str) else p.annotation)
+            for name, p in inspect.signature(verb).parameters.items()
+            if name not in given
+        ]
+        added = {
+            spec.name: parameter(spec, group.helps[spec.name], group.panel) for group in given.values() for spec in group.specs.values()
+        }
+        signature = inspect.Signature([*own, *added.values()])
+
+        @wraps(verb)
+        def called(*args: Any, **named: Any) -> None:
+            bound = signature.bind(*args, **named)
+            bound.apply_defaults()
+            values = dict(bound.arguments)
+            for name, group in given.items():
+                read = {key: value_of(spec, values.pop(key)) for key, spec in group.specs.items() if values.get(key) is not None}
+                for key in group.specs:
+                    values.pop(key, None)
+                values[name] = group.make(read)
+            verb(**values)
+
+        called.__signature__ = signature  # type: ignore[attr-defined]
+        called.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
+        return called
+
+    return wrap
+
+
+def value_of(spec: OptionSpec, value: Any) -> Any:
+    """Text where an option takes several types; everything else comes as it is."""
+    return spec.parse(value) if isinstance(value, str) and len(spec.kinds[0]) > 1 else value
+
+
+def words(text: str) -> list[str]:
+    """``"a, b"`` → ``["a", "b"]``."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def open_model(model: str, machine: Machine, loading: Any = None) -> Encoder:
+    """Load an encoder quietly; say that it takes a moment when it does."""
+    from dataclasses import asdict
+
+    from ..models import load_encoder
+    from .screen import errors, quiet_libraries
+
+    quiet_libraries()
+    choices = asdict(loading) if loading is not None else {}
+    if not errors.is_terminal:
+        return load_encoder(model, machine.device, **choices)
+    with errors.status(f"opening {model} …"):
+        return load_encoder(model, machine.device, **choices)
+
+
+from pathlib import Path  # noqa: E402
 DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Where the dataset lies on disk.")]
 Download = Annotated[bool, typer.Option("--download", help="Fetch the dataset if it is not there (checksums are verified).")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Use at most so many clips, spread over the classes.")]
@@ -49,87 +186,3 @@ Seconds = Annotated[float | None, typer.Option("--seconds", help="Window length 
 Crop = Annotated[str | None, typer.Option("--crop", help="start, centre or windows (several windows, averaged); default: start.")]
 Pad = Annotated[str | None, typer.Option("--pad", help="repeatpad, repeat or pad; default: the checkpoint's own.")]
 Fast = Annotated[bool, typer.Option("--fast/--no-fast", help="Run HTS-AT's attention fused: the same numbers to rounding, in less time.")]
-
-Units = Annotated[
-    str,
-    typer.Option(
-        "--units",
-        help='What to reweight: heads, blocks or stages (attention writes), mlps, embedding; with stages, blocks or labels: "S2 S3 heads".',
-    ),
-]
-BasisLevel = Annotated[str, typer.Option("--level", help="PCA of all tokens (token) or of each clip's mean (clip).")]
-Kept = Annotated[
-    str | None, typer.Option("--kept", help="Axes with a gain: a number, or a share of the variance such as 0.99; default: all.")
-]
-Start = Annotated[
-    float | None,
-    typer.Option(
-        "--start", help="Gains start at one on the axes that explain this share of the variance, at zero elsewhere (seeds: 0.95)."
-    ),
-]
-Mean = Annotated[str, typer.Option("--mean", help="keep (gains of one change nothing) or drop (as in the papers).")]
-ObjectiveName = Annotated[str, typer.Option("--objective", help="prompts, centroid, both; auto: prompts where there is a text side.")]
-LogitScale = Annotated[
-    float | None, typer.Option("--logit-scale", help="Scale of the cosines; default: the model's own (1 as in the seeds).")
-]
-Epochs = Annotated[int, typer.Option("--epochs", min=1)]
-Patience = Annotated[int, typer.Option("--patience", min=1, help="Epochs without a better stopping accuracy.")]
-Rate = Annotated[float, typer.Option("--rate", help="Learning rate; 0 looks for one.")]
-Optimiser = Annotated[str, typer.Option("--optimiser", help="adamw, adam or schedulefree.")]
-Decay = Annotated[float, typer.Option("--decay", min=0.0, help="Pull of the gains towards one.")]
-Sparsity = Annotated[float, typer.Option("--l1", min=0.0, help="Pull of the gains towards zero (L1).")]
-TrainingBatch = Annotated[int, typer.Option("--batch-size", min=1, help="Clips a step.")]
-BasisFrom = Annotated[
-    str, typer.Option("--basis", help="own (a part of the clips), or the folder of another extraction: a transferred basis.")
-]
-TopHeads = Annotated[
-    int | None,
-    typer.Option("--top-heads", min=1, help="How many heads --by chooses, and the method top-heads keeps; default: 20, at most half."),
-]
-By = Annotated[
-    str | None,
-    typer.Option("--by", help="Gains only for the best heads of --units: by fisher, ablation or text, judged on the training part."),
-]
-
-
-def number(text: str | None) -> int | float | None:
-    """``"16"`` → 16, ``"0.99"`` → 0.99."""
-    if text is None:
-        return None
-    try:
-        return int(text) if "." not in text else float(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is neither a number of axes nor a share") from error
-
-
-def training(epochs: int, patience: int, rate: float, optimiser: str, seed: int, decay: float, l1: float, batch_size: int) -> Training:
-    from ..adaptation.train import Training
-
-    if optimiser not in ("adamw", "adam", "schedulefree"):
-        raise typer.BadParameter(f"{optimiser!r} is none of adamw, adam, schedulefree")
-    kind: Any = optimiser
-    return Training(
-        epochs=epochs, patience=patience, rate=rate or None, optimiser=kind, seed=seed, decay=decay, l1=l1, batch_size=batch_size
-    )
-
-
-def open_model(model: str, device: str, **choices: Any) -> Encoder:
-    """Load an encoder quietly; say that it takes a moment when it does."""
-    from transformers.utils import logging
-
-    from ..models import load_encoder
-    from .screen import errors
-
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    if not errors.is_terminal:
-        return load_encoder(model, device, **choices)
-    with errors.status(f"opening {model} …"):
-        return load_encoder(model, device, **choices)
-
-
-def open_dataset(dataset: str, root: Path | None, download: bool, limit: int | None) -> Dataset:
-    from ..data import load_dataset
-
-    loaded = load_dataset(dataset, root=root, download=download)
-    return loaded if limit is None else loaded.limited(limit)

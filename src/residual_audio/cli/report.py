@@ -116,7 +116,7 @@ def open_for(run: Run, device: str, needed: bool) -> Encoder | None:
 
 
 def load(adapter: str | None, encoder: Encoder) -> ResiDual | None:
-    from ..adaptation import load_adapter
+    from ..adaptation.adapter import load_adapter
 
     return None if adapter is None else load_adapter(adapter, encoder)
 

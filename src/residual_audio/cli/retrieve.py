@@ -53,7 +53,8 @@ def retrieve(
     residual-audio retrieve laion/clap-htsat-unfused clotho/eval.csv --path file_name --caption caption_1,caption_2
     ```
     """
-    from ..adaptation import attached, load_adapter
+    from ..adaptation.adapter import load_adapter
+    from ..adaptation.attach import attached
     from ..evaluation.retrieval import retrieve as run_retrieval
     from .screen import console, errors, progress
 

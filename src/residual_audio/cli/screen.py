@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -13,10 +13,11 @@ from rich.text import Text
 
 console = Console()
 errors = Console(stderr=True)
+SHOWN = 5  # unreadable clips that are named
 
 
 class Rate(ProgressColumn):
-    """Clips a second."""
+    """Clips per second."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.speed:.1f}/s" if task.speed else "–/s", style="progress.data.speed")
@@ -31,19 +32,49 @@ def progress(title: str, total: int) -> Iterator[Callable[[int], object]]:
         yield lambda n: bar.advance(task, n)
 
 
+def tell(line: str) -> None:
+    """A line about work under way, on a terminal only."""
+    if errors.is_terminal:
+        errors.print(line, highlight=False)
+
+
+def say(text: str) -> None:
+    """A plain line of the result."""
+    console.print(text, highlight=False, soft_wrap=True)
+
+
+def unreadable(clips: Mapping[str, str], total: int) -> None:
+    """Name the first clips that could not be read, if there are any."""
+    if clips:
+        first = "\n".join(f"  {message}" for message in list(clips.values())[:SHOWN])
+        line = f"{len(clips)} of {total} clips could not be read and were left out:\n{first}"
+        errors.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def quiet_libraries() -> None:
+    """No bars and no remarks of transformers' own."""
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
 def known_errors() -> tuple[type[Exception], ...]:
     """The errors that users can do something about. Looked up when one is raised: `--help` should not wait for torch."""
-    from ..adaptation import AdapterError, FoldError, SelectionError
-    from ..adaptation.baselines.lora import LoraError
+    from ..adaptation.adapter import AdapterError
+    from ..adaptation.fold import FoldError
+    from ..adaptation.methods.lora import LoraError
     from ..analysis import AnalysisError
     from ..data import DataError
     from ..evaluation import EvaluationError
     from ..extraction import ExtractionError, StoreError
     from ..media import MediaError
     from ..models import EncoderError
+    from ..options import OptionError
+    from ..units import SelectionError
 
-    return (AdapterError, AnalysisError, MediaError, DataError, EncoderError, EvaluationError, ExtractionError, FoldError, LoraError,
-            SelectionError, StoreError)  # fmt: skip
+    return (AdapterError, AnalysisError, DataError, EncoderError, EvaluationError, ExtractionError, FoldError, LoraError, MediaError,
+            OptionError, SelectionError, StoreError)  # fmt: skip
 
 
 @contextmanager

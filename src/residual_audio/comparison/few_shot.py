@@ -1,54 +1,59 @@
-"""Accuracy against the number of clips a class: one comparison a point, all on the same test folds; resumable."""
+"""Accuracy against the number of clips per class: one comparison per point, all on the same test folds; resumable."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from ..adaptation.methods_old import needs_inputs
-from ..adaptation.task import Recipe
+from ..adaptation.prepare import prepare
+from ..adaptation.recipe import Recipe
 from ..data import Dataset
 from ..evaluation.folds import fold_parts
 from ..evaluation.readout import EvaluationError
 from ..models import Encoder
-from .compare import Comparison, compare, prepare
+from ..results import Result
+from .compare import Comparison, compare
+from .protocol import FEW_SHOT, Protocol
 
 ALL = "all"
 # Said wherever the numbers are shown.
-NOTE = "N clips a class in all, for every method; a quarter of them (at least one of two) says when to stop"
+NOTE = "N clips per class in all, for every method; a quarter of them (at least one of two) says when to stop"
 
 
 @dataclass(frozen=True)
-class FewShot:
-    """``table``: one row a method and point, in the order they were asked for; ``comparisons``: what each point came from."""
+class FewShot(Result):
+    """``few_shot``: one row per method and point, in the order they were asked for; ``comparisons``: what each point came from."""
 
-    table: pd.DataFrame
+    record: ClassVar[str] = "few_shot"
+    tables: dict[str, pd.DataFrame]
+    info: dict[str, Any]
+    errors: dict[str, str]
     comparisons: dict[str, Comparison]
 
     @property
-    def errors(self) -> dict[str, str]:
-        """Clips that could not be read: the same for every point."""
-        return next(iter(self.comparisons.values())).errors
+    def curve(self) -> pd.DataFrame:
+        return self.tables["few_shot"]
 
 
 def parse_shots(text: str) -> list[int | None]:
     """``"1,2,4,all"`` → ``[1, 2, 4, None]``; rising, and each once."""
-    found: set[int | None] = set()
+    shots: set[int | None] = set()
     for word in (w.strip() for w in text.split(",") if w.strip()):
         if word != ALL and not (word.isascii() and word.isdigit() and int(word) > 0):
-            raise EvaluationError(f"shots: {word!r} is neither a number of clips a class nor {ALL!r}, as in 1,2,4,8,16,{ALL}")
-        found.add(None if word == ALL else int(word))
-    if not found:
+            raise EvaluationError(f"shots: {word!r} is neither a number of clips per class nor {ALL!r}, as in 1,2,4,8,16,{ALL}")
+        shots.add(None if word == ALL else int(word))
+    if not shots:
         raise EvaluationError(f"shots: none given; name some, as in 1,2,4,8,16,{ALL}")
-    return sorted(found, key=lambda n: float("inf") if n is None else n)
+    return sorted(shots, key=lambda n: float("inf") if n is None else n)
 
 
 def clips_used(dataset: Dataset, shots: int | None, seed: int, repeats: int) -> dict[str, float]:
-    """Clips a class, on average over classes, folds and repeats: learned from (``train``) and seen at all outside the test (``seen``)."""
+    """Clips per class, on average over classes, folds and repeats: learned from (``train``) and seen at all outside the test (``seen``)."""
     parts = [p for repeat in range(repeats) for _, p in fold_parts(dataset, seed + repeat, shots)]
     classes = len(dataset.labels)
     return {
@@ -60,37 +65,37 @@ def clips_used(dataset: Dataset, shots: int | None, seed: int, repeats: int) -> 
 def few_shot(
     encoder: Encoder,
     dataset: Dataset,
-    methods: Sequence[str],
     out: str | Path,
+    methods: Sequence[str] = FEW_SHOT,
     recipe: Recipe = Recipe(),
+    protocol: Protocol = Protocol(),
     *,
     shots: Sequence[int | None] = (1, 2, 4, 8, 16, None),
-    folds: str = "official",
-    template: str = "sound-of",
-    repeats: int = 1,
-    seed: int = 0,
     workers: int | None = None,
     advance: Callable[[int], object] | None = None,
     tell: Callable[[str], object] | None = None,
 ) -> FewShot:
-    """Compare ``methods`` with N clips a class in all, for every N of ``shots`` (None: all clips outside the test).
+    """Compare ``methods`` with N clips per class in all, for every N of ``shots`` (None: all clips outside the test).
 
-    Point N is a comparison in ``out/shots-N``, so the same call goes on where it stopped. The test folds are whole and the same
-    everywhere; points differ only in the clips that may be used: for the basis, for training and for stopping (``evaluation/folds.py``).
+    Point N is a comparison in ``out/shots-N``: the same call resumes. The test folds are whole and the same everywhere; points differ
+    only in the clips that may be used for the basis, for training and for stopping (``evaluation/folds.py``).
     """
-    comparisons = {}
+    recipe.check(methods)
+    comparisons: dict[str, Comparison] = {}
     rows = []
-    inputs = needs_inputs(list(methods), recipe)
-    setting = prepare(encoder, dataset, recipe, folds, template, seed, workers, advance, inputs)
+    setting = prepare(
+        encoder, dataset, methods, recipe, folds=protocol.folds, template=protocol.template, seed=protocol.seed, workers=workers,
+        advance=advance,
+    )  # fmt: skip
     for number in shots:
         name = ALL if number is None else str(number)
-        found = compare(
-            encoder, dataset, methods, Path(out) / f"shots-{name}", recipe, folds=folds, template=template, repeats=repeats, shots=number,
-            seed=seed, ready=setting, tell=None if tell is None else lambda line, n=name: tell(f"{n} shots: {line}"),
+        comparisons[name] = compare(
+            encoder, dataset, Path(out) / f"shots-{name}", methods, recipe, protocol, shots=number, ready=setting,
+            tell=None if tell is None else lambda line, n=name: tell(f"{n} shots: {line}"),
         )  # fmt: skip
-        comparisons[name] = found
-        used = clips_used(setting.dataset, number, seed, repeats)
-        for row in found.summary.itertuples():
+        used = clips_used(setting.dataset, number, protocol.seed, protocol.repeats)
+        for row in comparisons[name].summary.itertuples():
             measured = {c: getattr(row, c) for c in ("accuracy", "std", "low", "high", "trained")}
             rows.append({"method": row.method, "shots": name, **measured, **used})
-    return FewShot(pd.DataFrame(rows), comparisons)
+    info = {**comparisons[name].info, "shots": list(comparisons), "note": NOTE}
+    return FewShot({"few_shot": pd.DataFrame(rows)}, info, setting.errors, comparisons)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from safetensors import safe_open
 
-from ..adaptation.task import Recipe
+from ..adaptation.methods import METHODS
+from ..adaptation.recipe import Recipe
 from ..data import Dataset
 from ..evaluation.metrics import outcome
 from ..evaluation.readout import EvaluationError
@@ -21,9 +22,12 @@ from ..extraction.extract import identity, open_or_create
 from ..extraction.shard import Settings
 from ..extraction.store import Store
 from ..models import Encoder
+from ..options import OptionError
+from ..results import Result, provenance
 from ..units import UnitTable
-from .compare import Comparison, compare
-from .space import Range, Trial, grid_trials, parse_space, stage_trials, with_choices
+from .compare import STORE, Comparison, compare
+from .protocol import Protocol
+from .space import Range, Trial, grid_trials, parse_space, stage_trials
 
 SPACES = ("stages", "grid", "optuna")
 Cell = tuple[int, int]
@@ -48,8 +52,8 @@ class Tried:
         return int(self.comparison.summary.trained.iloc[-1])
 
     def row(self) -> dict[str, Any]:
-        plain, mine = self.comparison.summary.iloc[0], self.comparison.summary.iloc[-1]
-        measured = {c: float(mine[c]) for c in ("accuracy", "std", "low", "high")}
+        plain, searched = self.comparison.summary.iloc[0], self.comparison.summary.iloc[-1]
+        measured = {c: float(searched[c]) for c in ("accuracy", "std", "low", "high")}
         return {
             "trial": self.trial.name,
             **self.trial.chosen,
@@ -61,15 +65,27 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Search:
-    """``table``: one row a trial, best stopping accuracy first. ``nested``: accuracy when every fold takes its own winner."""
+class Search(Result):
+    """``search``: one row per trial, best stopping accuracy first; ``search_picks``: the trial that each fold took for itself.
 
-    table: pd.DataFrame
+    ``nested``: accuracy when every fold takes its own winner.
+    """
+
+    record: ClassVar[str] = "search"
+    tables: dict[str, pd.DataFrame]
+    info: dict[str, Any]
+    errors: dict[str, str]
     tried: list[Tried]
     nested: Interval
     nested_std: float
-    picks: pd.DataFrame
-    errors: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        return self.tables["search"]
+
+    @property
+    def picks(self) -> pd.DataFrame:
+        return self.tables["search_picks"]
 
     @property
     def best(self) -> Tried:
@@ -85,7 +101,7 @@ def read_cells(folder: Path, method: str, repeats: int, targets: np.ndarray) -> 
     """Of a finished comparison: best stopping accuracy and test outcome of each fold and repeat."""
     stopping: dict[Cell, float] = {}
     correct: dict[Cell, tuple[np.ndarray, np.ndarray]] = {}
-    store = Store(str(folder))
+    store = Store(str(folder / STORE))
     for name in store.names("cells"):
         with safe_open(store.reading(f"cells/{name}"), "pt") as file:
             whose, fold, repeat = json.loads(file.metadata()["cell"])
@@ -124,16 +140,19 @@ def nested_accuracy(tried: Sequence[Tried], clips: int, seed: int = 0) -> tuple[
 
 
 def plan(
-    units: UnitTable, space: str, recipe: Recipe, settings: Sequence[str] = (), form: str = "heads"
+    units: UnitTable, space: str, recipe: Recipe, settings: Sequence[str] = (), form: str = "heads", method: str = "residual"
 ) -> tuple[dict[str, Range | list[Any]], list[Trial]]:
     """What varies, and the trials that follow from it; those of ``optuna`` are not known before they are drawn."""
     if space not in SPACES:
         raise EvaluationError(f"unknown space {space!r}; one of {', '.join(SPACES)}")
+    if not METHODS[method].trained:
+        trained = ", ".join(name for name, m in METHODS.items() if m.trained)
+        raise OptionError(f"{method} learns nothing with a stopping part, so there is nothing to choose by; one of {trained}")
     if space == "stages":
         if settings:
             raise EvaluationError("subsets of stages take no --set; combine them with other values in --space grid, by units=…")
         return {}, stage_trials(units, recipe, form)
-    varied = parse_space(settings)
+    varied = parse_space(settings, method)
     if space == "optuna":
         return varied, []
     if ranges := [k for k, v in varied.items() if isinstance(v, Range)]:
@@ -147,50 +166,47 @@ def search(
     out: str | Path,
     space: str = "stages",
     recipe: Recipe = Recipe(),
+    protocol: Protocol = Protocol(),
     *,
     settings: Sequence[str] = (),
     form: str = "heads",
     trials: int = 20,
     method: str = "residual",
-    folds: str = "official",
-    template: str = "sound-of",
-    repeats: int = 1,
-    seed: int = 0,
     workers: int | None = None,
     advance: Callable[[int], object] | None = None,
     tell: Callable[[str], object] | None = None,
 ) -> Search:
-    """Each trial is a comparison in ``out/trials/NAME``; finished cells are kept, and the same call goes on where it stopped.
+    """Each trial is a comparison in ``out/trials/NAME``; finished cells are kept, and the same call resumes.
 
     ``space``: ``stages`` (all subsets, of a ``form``), ``grid`` (``settings`` such as ``rate=0.02,0.1``) or ``optuna`` (``trials`` draws
     from ``settings`` such as ``rate=1e-3:1:log``). Trials are ranked by accuracy on the stopping part, inside the training folds.
     """
-    varied, planned = plan(encoder.units, space, recipe, settings, form)
-    if method == "plain":
-        raise EvaluationError("plain learns nothing, so there is nothing to search for")
+    varied, planned = plan(encoder.units, space, recipe, settings, form, method)
     store = Store(str(out))
 
     def run(trial: Trial) -> Tried:
         folder = Path(out) / "trials" / trial.name
-        found = compare(
-            encoder, dataset, ("plain", method), folder, trial.recipe, folds=folds, template=template, repeats=repeats, seed=seed,
-            workers=workers, advance=advance, tell=None if tell is None else lambda line: tell(f"{trial.name}: {line}"),
+        comparison = compare(
+            encoder, dataset, folder, ("plain", method), trial.recipe, protocol, workers=workers, advance=advance,
+            tell=None if tell is None else lambda line: tell(f"{trial.name}: {line}"),
         )  # fmt: skip
-        readable = replace(dataset, clips=tuple(c for c in dataset.clips if c.id not in found.errors))
-        return Tried(trial, found, *read_cells(folder, method, repeats, readable.targets))
+        readable = replace(dataset, clips=tuple(c for c in dataset.clips if c.id not in comparison.errors))
+        return Tried(trial, comparison, *read_cells(folder, method, protocol.repeats, readable.targets))
 
+    choices: dict[str, Any] = {"space": space, "recipe": dict(recipe), "method": method, **asdict(protocol)}
+    choices |= {"form": form if space == "stages" else None}
+    # A grid may grow; what Optuna draws depends on the ranges.
+    choices["ranges"] = {k: asdict(v) if isinstance(v, Range) else v for k, v in varied.items()} if space == "optuna" else None
     with store.locked():
-        mine = identity(encoder, dataset, Settings(("embedding",)))
-        choices: dict[str, Any] = {"space": space, "recipe": asdict(recipe), "method": method, "folds": folds, "template": template}
-        choices |= {"seed": seed, "repeats": repeats, "form": form if space == "stages" else None}
-        # A grid may grow; what Optuna draws depends on the ranges.
-        choices["ranges"] = {k: asdict(v) if isinstance(v, Range) else v for k, v in varied.items()} if space == "optuna" else None
-        open_or_create(store, {**mine, "settings": choices})
-        found = drawn(varied, recipe, trials, seed, Path(out) / "optuna.db", run) if space == "optuna" else map(run, planned)
-        ranked = order(found)
-    clips = len(dataset) - len(ranked[0].comparison.errors)
-    nested, spread, picks = nested_accuracy(ranked, clips, seed)
-    return Search(pd.DataFrame([t.row() for t in ranked]), ranked, nested, spread, picks, ranked[0].comparison.errors)
+        open_or_create(store, {**identity(encoder, dataset, Settings(("embedding",))), "settings": choices})
+        done = drawn(varied, recipe, trials, protocol.seed, Path(out) / "optuna.db", run) if space == "optuna" else map(run, planned)
+        ranked = order(done)
+    errors = ranked[0].comparison.errors
+    nested, spread, picks = nested_accuracy(ranked, len(dataset) - len(errors), protocol.seed)
+    table = pd.DataFrame([t.row() for t in ranked])
+    info = {**provenance(encoder, dataset), "settings": {**choices, "set": list(settings), "trials": len(ranked)},
+            "best": table.iloc[0].to_dict(), "nested": {**nested._asdict(), "std": spread}}  # fmt: skip
+    return Search({"search": table, "search_picks": picks}, info, errors, ranked, nested, spread)
 
 
 def drawn(
@@ -218,10 +234,10 @@ def drawn(
     study = optuna.create_study(storage=f"sqlite:///{database.resolve()}", study_name="search", direction="maximize", load_if_exists=True)
 
     def finish(number: int, chosen: dict[str, Any], told: bool) -> Tried:
-        found = run(Trial(f"trial-{number:04d}", with_choices(recipe, chosen), chosen))
+        finished = run(Trial(f"trial-{number:04d}", recipe.changed(**chosen), chosen))
         if not told:
-            study.tell(number, found.score)
-        return found
+            study.tell(number, finished.score)
+        return finished
 
     done = 0
     for old in study.get_trials(deepcopy=False):

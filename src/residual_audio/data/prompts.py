@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from .clip import DataError
 
+DEFAULT_TEMPLATE = "sound-of"
 TEMPLATES: dict[str, tuple[str, ...]] = {
     "sound-of": ("this is the sound of {}",),
     "laion": ("This is a sound of {}.",),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..data import Dataset, grouped_folds
+from ..data import Dataset, grouped_folds, stratified_folds
 from .readout import EvaluationError
 
 # Of five equal parts of the training clips, one gives the basis, one says when to stop, three are learned from.
@@ -30,6 +30,19 @@ class Parts:
     def seen(self) -> np.ndarray:
         """Every clip outside the test that may be used."""
         return np.unique(np.concatenate([self.basis, self.train, self.stop]))
+
+
+def with_folds(dataset: Dataset, folds: str, seed: int = 0) -> Dataset:
+    """``official``: the dataset's own; where it has none, five stratified ones that keep a speaker or recording together.
+    ``stratified``: five random ones, as in older reports (clips of one recording may be split)."""
+    if folds == "official" and dataset.folds != "none" and any(c.fold >= 0 for c in dataset.clips):
+        return dataset
+    if folds not in ("official", "stratified"):
+        raise EvaluationError(f"unknown folds {folds!r}; one of official, stratified")
+    labels = [c.label for c in dataset.clips]
+    numbers = stratified_folds(labels, seed=seed) if folds == "stratified" else grouped_folds(labels, dataset.groups, seed=seed)
+    clips = tuple(replace(c, fold=f) for c, f in zip(dataset.clips, numbers, strict=True))
+    return replace(dataset, clips=clips, folds="stratified")
 
 
 def inner_parts(dataset: Dataset, rows: np.ndarray, test: np.ndarray, seed: int, shots: int | None = None) -> Parts:

@@ -11,11 +11,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..data import Dataset, grouped_folds, stratified_folds
+from ..data import Dataset
 from ..data.prompts import templates
 from ..media import MediaError
 from ..models import Encoder
 from .classifiers import prompt_directions
+from .folds import with_folds
 from .metrics import Outcome, confusion, outcome, per_class_mean, top_k
 from .readout import EvaluationError, centroid_readout
 from .significance import Interval, macro_interval, mean_interval
@@ -76,19 +77,6 @@ class ZeroShotResult:
         numbers, position = np.unique(folds[folds >= 0], return_inverse=True)
         accuracy = per_class_mean(correct[folds >= 0], position, len(numbers)) if len(numbers) else np.zeros(0)
         return pd.DataFrame({"fold": numbers, "clips": [int((folds == f).sum()) for f in numbers], "accuracy": accuracy})
-
-
-def with_folds(dataset: Dataset, folds: str, seed: int = 0) -> Dataset:
-    """``official``: the dataset's own; where it has none, five stratified ones that keep a speaker or recording together.
-    ``stratified``: five random ones, as in older reports (clips of one recording may be split)."""
-    if folds == "official" and dataset.folds != "none" and any(c.fold >= 0 for c in dataset.clips):
-        return dataset
-    if folds not in ("official", "stratified"):
-        raise EvaluationError(f"unknown folds {folds!r}; one of official, stratified")
-    labels = [c.label for c in dataset.clips]
-    numbers = stratified_folds(labels, seed=seed) if folds == "stratified" else grouped_folds(labels, dataset.groups, seed=seed)
-    clips = tuple(replace(c, fold=f) for c, f in zip(dataset.clips, numbers, strict=True))
-    return replace(dataset, clips=clips, folds="stratified")
 
 
 def zero_shot(

@@ -1,0 +1,53 @@
+"""Methods of adaptation, one per file. A method turns the parts of a fold that it may see into an adapted encoder, or into scores.
+
+To add one: a file here with a dataclass of its options and a function under :func:`method`. Heavy imports belong inside the function,
+so that ``--help`` does not wait for torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...options import OptionError
+from ...registry import Registry
+from ..options import MethodOptions
+
+Work = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Method:
+    """``run(task, options)`` gives a :class:`~..task.Adaptation`.
+
+    ``whole``: it needs the model's inputs, not only what enters the first adapted block. ``adapter``: what it leaves can be saved and
+    folded. ``trained``: it learns by the loop, with a stopping part.
+    """
+
+    name: str
+    help: str
+    options: type[MethodOptions]
+    run: Work
+    whole: bool = False
+    adapter: bool = False
+    trained: bool = False
+    order: int = 50
+
+
+METHODS: Registry[Method] = Registry("method", __name__, OptionError)
+
+
+def method(name: str, options: type[MethodOptions], help: str, **facts: Any) -> Callable[[Work], Work]:
+    """Register a function as a method."""
+
+    def register(run: Work) -> Work:
+        METHODS.add(Method(name, help, options, run, **facts))
+        return run
+
+    return register
+
+
+def adapters() -> list[str]:
+    """The methods that leave an adapter, which can be saved and folded."""
+    return [name for name, known in METHODS.items() if known.adapter]

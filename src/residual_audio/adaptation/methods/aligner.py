@@ -1,0 +1,35 @@
+"""A square matrix on the embedding, from the identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...options import option
+from ..options import Loop
+from . import method
+
+if TYPE_CHECKING:
+    from ..task import Adaptation, FoldTask
+
+
+@dataclass(frozen=True)
+class AlignerOptions(Loop):
+    """Its own rate: a matrix is no gain."""
+
+    aligner_rate: float = option(1e-3, "Learning rate of `aligner`; 0 looks for one.", least=0)
+
+
+@method("aligner", AlignerOptions, "a learned square matrix on the embedding", trained=True, order=40)
+def aligner(task: FoldTask, options: AlignerOptions) -> Adaptation:
+    import torch.nn.functional as F
+
+    from ..learner import MatrixLearner
+    from ..loop import learned
+
+    learner = MatrixLearner(F.normalize(task.setting.embeddings, dim=-1).to(task.encoder.device))
+
+    def embed(setting):  # type: ignore[no-untyped-def]
+        return F.normalize(setting.embeddings, dim=-1) @ learner.matrix.detach().cpu().T
+
+    return learned(task, options, learner, options.aligner_rate, embed)

@@ -1,0 +1,76 @@
+"""From an encoder and a dataset to what methods work on: every clip decoded and run once, up to the first adapted block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..data import Dataset
+from ..data.prompts import DEFAULT_TEMPLATE, templates
+from ..evaluation.classifiers import prompt_directions
+from ..evaluation.folds import with_folds
+from ..evaluation.readout import EvaluationError
+from ..models import Encoder
+from ..options import option_specs
+from .methods import METHODS
+from .options import Selected
+from .recipe import Recipe
+from .select import choose_places
+from .streams import advanced, cache_streams, first_block
+from .task import Setting
+
+
+def needs_inputs(methods: Sequence[str], recipe: Recipe) -> bool:
+    """Whether any of the methods runs the whole encoder, or ranks heads by their direct shares."""
+    return any(METHODS[m].whole or getattr(recipe.options(m), "by", None) == "text" for m in methods)
+
+
+def selection(methods: Sequence[str], recipe: Recipe) -> str:
+    """The units that the methods adapt; the same for all that choose any."""
+    chosen = [recipe.options(m) for m in methods]
+    return next((o.units for o in chosen if isinstance(o, Selected)), str(option_specs(Selected)["units"].default))
+
+
+def check_text(encoder: Encoder, methods: Sequence[str], recipe: Recipe, template: str | None) -> None:
+    """Refuse prompts where there is no text side, before any sound is decoded."""
+    if encoder.has_text:
+        return
+    if recipe.get("classifier") in ("prompts", "both"):
+        raise EvaluationError(f"{encoder.name} has no text side; use --classifier centroids")
+    if template is not None:
+        raise EvaluationError(f"--template is for prompts, and {encoder.name} has no text side; leave it out")
+
+
+def prepare(
+    encoder: Encoder,
+    dataset: Dataset,
+    methods: Sequence[str],
+    recipe: Recipe = Recipe(),
+    *,
+    folds: str = "official",
+    template: str | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    advance: Callable[[int], object] | None = None,
+) -> Setting:
+    """Decode and run every clip once; ``advance(n)`` is told of clips."""
+    check_text(encoder, methods, recipe, template)
+    # Prompts first: a missing tokenizer should be told before an hour of audio is encoded.
+    names = [dataset.names[label] for label in dataset.labels]
+    directions = prompt_directions(encoder, names, templates(template or DEFAULT_TEMPLATE)).cpu() if encoder.has_text else None
+    block = first_block(encoder, choose_places(encoder.units, selection(methods, recipe)))
+    sources = [c.source for c in dataset.clips]
+    if needs_inputs(methods, recipe):
+        whole = cache_streams(encoder, sources, None, workers=workers, advance=advance)
+        streams = advanced(whole, block)
+    else:
+        whole, streams = None, cache_streams(encoder, sources, block, workers=workers, advance=advance)
+    if not len(streams):
+        first = next(iter(streams.errors.values()), "the dataset is empty")
+        raise EvaluationError(f"{dataset.name}: none of {len(dataset)} clips could be read; the first error: {first}")
+    readable = replace(dataset, clips=tuple(dataset.clips[i] for i in streams.readable))
+    errors = {dataset.clips[i].id: message for i, message in streams.errors.items()}
+    embeddings = streams.embed(np.arange(len(streams))).cpu()
+    return Setting(encoder, with_folds(readable, folds, seed), streams, embeddings, directions, errors, whole)

@@ -1,0 +1,27 @@
+"""How methods are judged: the choices that comparisons, few-shot curves and searches share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..options import Options, option
+
+# What is compared where nothing else is asked for; the first is the baseline.
+COMPARED = ("plain", "probe", "residual", "residual-random", "head-scalar", "top-heads", "fisher-gains", "aligner")
+FEW_SHOT = ("plain", "probe", "residual")
+
+
+@dataclass(frozen=True)
+class Protocol(Options):
+    """Folds, prompts, repeats and the seed. ``template=None``: the default prompts where the encoder has a text side."""
+
+    folds: str = option(
+        "official",
+        "official (the dataset's own; else stratified, keeping speakers and recordings together) or stratified (random).",
+        choices=("official", "stratified"),
+    )
+    template: str | None = option(
+        None, "A set of prompts (sound-of, laion, msclap, plain, instrument, ensemble) or your own text with {}; default: sound-of."
+    )
+    repeats: int = option(1, "Repeat everything with other seeds.", least=1)
+    seed: int = option(0, "Seed of splits, random axes and the order of clips.")
