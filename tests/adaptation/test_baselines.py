@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from residual_audio.adaptation.baselines import finetune_learner, lora_learner
-from residual_audio.adaptation.baselines.lora import LoraError, lora_targets
 from residual_audio.adaptation.learner import WeightLearner
+from residual_audio.adaptation.methods.finetune import finetune_learner
+from residual_audio.adaptation.methods.lora import LoraError, lora_learner, lora_targets
 from residual_audio.adaptation.streams import advanced, cache_streams
 from residual_audio.data import load_dataset
 from residual_audio.models import load_encoder

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from residual_audio.adaptation.presets import PRESETS, fisher_gains
-from residual_audio.adaptation.select import SelectionError
-from residual_audio.units import UnitTable
+from residual_audio.adaptation.methods import amplify_middle, amplify_minor, prune_early, suppress_weak
+from residual_audio.adaptation.methods.fisher_gains import fisher_gains
+from residual_audio.adaptation.presets import preset_places
+from residual_audio.units import SelectionError, UnitTable
 
+PRESETS = {"prune-early": prune_early, "amplify-minor": amplify_minor, "suppress-weak": suppress_weak, "amplify-middle": amplify_middle}
 HTSAT = UnitTable(heads=((4,) * 2, (8,) * 2, (16,) * 6, (32,) * 2), d_head=(24,) * 4, d_model=(96, 192, 384, 768))
 
 
@@ -20,8 +22,8 @@ HTSAT = UnitTable(heads=((4,) * 2, (8,) * 2, (16,) * 6, (32,) * 2), d_head=(24,)
         ("amplify-middle", ["S2B0", "S2B1", "S2B2", "S2B3", "S2B4", "S2B5", "S3B0", "S3B1"]),
     ],
 )
-def test_presets_name_the_blocks_of_the_seeds(name, blocks):
-    places = PRESETS[name].places(HTSAT)
+def test_presets_name_the_blocks_of_the_report(name, blocks):
+    places = preset_places(HTSAT, *PRESETS[name].BLOCKS)
     assert [p.label for p in places] == blocks
     assert all(len(p.heads) == HTSAT.heads[p.blocks[0][0]][p.blocks[0][1]] for p in places)
 
@@ -38,7 +40,7 @@ def test_the_gains_of_each_preset():
 
 def test_an_encoder_without_those_blocks_is_told():
     with pytest.raises(SelectionError, match="blocks 10 to 11, and the encoder has 4"):
-        PRESETS["suppress-weak"].places(UnitTable(heads=((6,) * 4,), d_head=(64,), d_model=(384,)))
+        preset_places(UnitTable(heads=((6,) * 4,), d_head=(64,), d_model=(384,)), *suppress_weak.BLOCKS)
 
 
 def test_fisher_gains_hear_what_tells_classes_apart():

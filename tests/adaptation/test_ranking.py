@@ -6,24 +6,27 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from residual_audio.adaptation.methods_old import starting
 
 from residual_audio.adaptation.attach import attached
-from residual_audio.adaptation.ranking import head_scores, settled, some_training_clips, top_places
-from residual_audio.adaptation.select import SelectionError, choose_places
-from residual_audio.adaptation.task import FoldTask, Recipe
-from residual_audio.adaptation.train import Training
+from residual_audio.adaptation.methods import METHODS
+from residual_audio.adaptation.methods.residual import GainOptions, places_of
+from residual_audio.adaptation.prepare import prepare
+from residual_audio.adaptation.ranking import head_scores, some_training_clips, top_places
+from residual_audio.adaptation.recipe import Recipe
+from residual_audio.adaptation.select import choose_places
+from residual_audio.adaptation.starting import bases_of, starting
+from residual_audio.adaptation.task import FoldTask
 from residual_audio.analysis.discriminability import fisher_ratio
-from residual_audio.comparison.compare import prepare
 from residual_audio.data import load_dataset
+from residual_audio.evaluation import EvaluationError
 from residual_audio.evaluation.folds import fold_parts
-from residual_audio.evaluation.readout import EvaluationError
 from residual_audio.extraction import Run, extract
 from residual_audio.models import load_encoder
 from residual_audio.spectra import principal_axes
+from residual_audio.units import SelectionError
 from tests.helpers.gains import only_gain
 
-RECIPE = Recipe(units="S3B1 heads", top=5, training=Training(epochs=1, batch_size=32))
+RECIPE = Recipe(units="S3B1 heads", by="text")
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +41,8 @@ def data():
 
 @pytest.fixture(scope="module")
 def task(encoder, data):
-    setting = prepare(encoder, data, RECIPE, "official", "sound-of", 0, inputs=True)
-    return FoldTask(setting, torch.from_numpy(setting.dataset.targets), next(fold_parts(setting.dataset))[1], RECIPE, 0)
+    setting = prepare(encoder, data, ["residual"], RECIPE)
+    return FoldTask(setting, torch.from_numpy(setting.dataset.targets), next(fold_parts(setting.dataset))[1], 0)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +77,7 @@ def test_ablation_is_the_rise_of_the_loss_without_the_head(task, encoder):
     places = choose_places(encoder.units, "S3B1H2 S3B1H20")
     found = head_scores(task, "ablation", places)
     rows = some_training_clips(task, 64)
-    start = starting(replace(task, recipe=replace(RECIPE, units="S3B1H2 S3B1H20")), tied=True)
+    start = starting(task, places, bases_of(task, places, "token"), "keep", tied=True)
 
     def loss(residual):
         with attached(encoder, residual):
@@ -87,20 +90,25 @@ def test_ablation_is_the_rise_of_the_loss_without_the_head(task, encoder):
 
 @pytest.mark.parametrize("by", ["fisher", "ablation", "text"])
 def test_the_top_heads_get_the_gains(task, by):
-    few = replace(task, recipe=replace(RECIPE, by=by, units="S3B1H0 S3B1H3 S3B1H4 S3B1H9", top=2))
-    places = choose_places(task.encoder.units, few.recipe.units)
-    scores = head_scores(few, by, places)
+    options = GainOptions(units="S3B1H0 S3B1H3 S3B1H4 S3B1H9", by=by, top=2, epochs=1)
+    places = choose_places(task.encoder.units, options.units)
+    scores = head_scores(task, by, places)
     expected = sorted(places[0].heads[i] for i in scores.topk(2).indices.tolist())
-    assert [p.heads for p in top_places(few, by)] == [tuple(expected)]
-    start = starting(few)
-    assert start.trained == 2 * task.encoder.units.d_head[3]
-    assert start.notes["heads"] == f"the best 2 by {by}"
+    assert [p.heads for p in top_places(task, by, options.units, 2)] == [tuple(expected)]
+    assert [p.heads for p in places_of(task, options, "auto")] == [tuple(expected)]
+    learned = METHODS["residual"].run(task, options).residual
+    assert learned.trained == 2 * task.encoder.units.d_head[3]
+    assert learned.notes["heads"] == f"the best 2 by {by}"
 
 
 @pytest.mark.parametrize(("units", "top", "kept"), [("heads", None, 20), ("S0B0 heads", None, 2), ("S0B0H1", None, 1), ("S3 heads", 7, 7)])
 def test_without_a_number_half_of_few_heads(encoder, units, top, kept):
     """Twenty of four heads would be the model as it is; what is recorded is the number that is kept."""
-    assert settled(Recipe(units=units, top=top), encoder.units).top == kept
+    given = {"units": units, "by": "fisher"} | ({} if top is None else {"top": top})
+    assert Recipe(**given).recorded("residual", encoder.units)["top"] == kept
+    del given["by"]
+    assert Recipe(**given).recorded("top-heads", encoder.units)["top"] == kept
+    assert "top" not in Recipe(units=units).recorded("residual", encoder.units), "what is not read is not recorded"
 
 
 def test_only_training_clips_are_ranked_on(task):
@@ -115,12 +123,12 @@ def test_only_training_clips_are_ranked_on(task):
 
 def test_only_heads_can_be_ranked(task):
     with pytest.raises(SelectionError, match="heads can be ranked"):
-        top_places(replace(task, recipe=replace(RECIPE, units="S3 mlps")), "fisher")
+        top_places(task, "fisher", "S3 mlps", None)
 
 
 def test_a_transferred_basis_is_the_other_runs(task, run):
-    recipe = replace(RECIPE, basis=str(run.store.address))
-    start = starting(replace(task, recipe=recipe))
+    places = choose_places(task.encoder.units, "S3B1 heads")
+    start = starting(task, places, bases_of(task, places, "token", str(run.store.address)), "keep")
     labels = [u.label for u in run.units.where("head")]
     moments = Run.open(run.store.address).moments("tokens")
     expected = principal_axes(moments)
@@ -130,4 +138,4 @@ def test_a_transferred_basis_is_the_other_runs(task, run):
     overlap = (start.sets[0].axes[7].double() * expected.axes[number]).sum(-1).abs()
     assert (overlap[:4] > 0.999).all()
     with pytest.raises(EvaluationError, match="of heads"):
-        starting(replace(task, recipe=replace(recipe, units="S3 mlps")))
+        bases_of(task, choose_places(task.encoder.units, "S3 mlps"), "token", str(run.store.address))

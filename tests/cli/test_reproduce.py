@@ -9,11 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import soundfile
+from safetensors import safe_open
 
 import residual_audio as ra
 from residual_audio.analysis.dimension import estimate_dimensions
 from residual_audio.data import load_dataset
-from residual_audio.reproduction.targets import DATA, TARGETS, drawn
+from residual_audio.reproduction.bench import drawn
+from residual_audio.reproduction.targets import DATA, TARGETS
 
 ESC50 = ["seed1-1", "seed1-fig2", "seed1-fig4", "seed1-fig5", "seed1-fig6", "seed2-1", "kfold-esc50"]
 RATE = 16000
@@ -115,19 +117,17 @@ def test_accuracies_are_those_of_the_model(done, esc50):
 
 def test_both_protocols_are_what_they_say(done):
     out, _ = done
-    settings = {}
-    for folder in ("kfold/esc50-stratified", "kfold/esc50-official", "baselines/esc50-as-they-did"):
-        settings[folder] = json.loads((out / "tiny" / folder / "run.json").read_text())["settings"]
-    theirs, mine = settings["kfold/esc50-stratified"], settings["kfold/esc50-official"]
-    assert theirs["folds"] == "stratified"
-    assert theirs["recipe"] | {"mean": "drop", "start": 0.95, "scale": 1.0, "level": "token"} == theirs["recipe"]
-    assert (
-        theirs["recipe"]["training"] | {"optimiser": "schedulefree", "rate": 0.01, "patience": 5, "epochs": 1}
-        == theirs["recipe"]["training"]
+    theirs, ours = (
+        json.loads((out / "tiny" / "kfold" / f"esc50-{folds}" / "run.json").read_text())["settings"] for folds in ("stratified", "official")
     )
-    assert mine["folds"] == "official"
-    assert mine["recipe"] | {"mean": "keep", "start": None, "scale": None} == mine["recipe"]
-    assert settings["baselines/esc50-as-they-did"]["recipe"]["units"] == "S0 stages"
+    assert theirs["folds"] == "stratified"
+    given = {"mean": "drop", "start": 0.95, "logit_scale": 1.0, "decay": 0.0, "optimiser": "schedulefree", "rate": 0.01, "patience": 5}
+    assert theirs["recipe"] == {**given, "epochs": 1}
+    assert ours["folds"] == "official"
+    assert ours["recipe"] == {"epochs": 1}
+    cell = next((out / "tiny" / "baselines" / "esc50-as-they-did" / "comparison" / "cells").glob("residual-*"))
+    with safe_open(cell, "pt") as file:
+        assert json.loads(file.metadata()["options"])["units"] == "S0 stages"
 
 
 def test_the_same_command_goes_on(done, command, capsys):
@@ -180,7 +180,7 @@ def test_every_protocol_runs_on_other_data(done, esc50, command, capsys, tmp_pat
         assert read(tmp_path, name).ours.notna().any(), name
     record = json.loads((tmp_path / "reproduce.json").read_text())
     assert set(record["tables"]) == set(names)
-    assert record["settings"] | {"model": "tiny", "published": False, "limit": None} == record["settings"]
+    assert record["settings"] | {"model": "tiny", "published": False} == record["settings"]
 
 
 def test_without_arguments_it_lists_what_there_is(command, capsys):

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from residual_audio.adaptation.task import Recipe
-from residual_audio.adaptation.train import Training
+from residual_audio.adaptation.recipe import Recipe
 from residual_audio.cli import app
 from residual_audio.comparison.compare import compare
 from residual_audio.comparison.few_shot import few_shot, parse_shots
@@ -17,7 +16,7 @@ from residual_audio.evaluation.folds import fold_parts
 from residual_audio.evaluation.readout import EvaluationError
 from residual_audio.models import load_encoder
 
-RECIPE = Recipe(units="S3B1 heads", training=Training(epochs=2, rate=0.1, batch_size=32))
+RECIPE = Recipe(units="S3B1 heads", epochs=2, rate=0.1, batch_size=32)
 SHOTS = [2, 5, None]
 METHODS = ["plain", "probe", "residual"]
 
@@ -36,7 +35,7 @@ def data():
 @pytest.fixture(scope="module")
 def curve(encoder, data, tmp_path_factory):
     out = tmp_path_factory.mktemp("curve")
-    return out, few_shot(encoder, data, METHODS, out, RECIPE, shots=SHOTS)
+    return out, few_shot(encoder, data, out, METHODS, RECIPE, shots=SHOTS)
 
 
 def test_shots_are_read():
@@ -49,24 +48,24 @@ def test_shots_are_read():
 def test_each_point_is_a_comparison(curve, encoder, data, tmp_path):
     out, found = curve
     assert sorted(p.name for p in out.iterdir()) == ["shots-2", "shots-5", "shots-all"]
-    assert list(found.table.shots.unique()) == ["2", "5", "all"]
-    assert list(found.table.method) == METHODS * 3
-    alone = compare(encoder, data, ["residual"], tmp_path, RECIPE, shots=5).summary.iloc[0]
-    mine = found.table[(found.table.method == "residual") & (found.table.shots == "5")].iloc[0]
+    assert list(found.curve.shots.unique()) == ["2", "5", "all"]
+    assert list(found.curve.method) == METHODS * 3
+    alone = compare(encoder, data, tmp_path, ["residual"], RECIPE, shots=5).summary.iloc[0]
+    mine = found.curve[(found.curve.method == "residual") & (found.curve.shots == "5")].iloc[0]
     for column in ("accuracy", "std", "low", "high", "trained"):
         assert mine[column] == alone[column]
 
 
 def test_all_points_share_their_tests(curve):
     """The plain model learns nothing, so its points are the same number."""
-    plain = curve[1].table.query("method == 'plain'")
+    plain = curve[1].curve.query("method == 'plain'")
     assert plain.accuracy.nunique() == 1
     assert (plain.trained == 0).all()
 
 
 def test_the_table_says_how_many_clips_were_used(curve, data):
     """Counted once more, class by class."""
-    table = curve[1].table.drop_duplicates("shots").set_index("shots")
+    table = curve[1].curve.drop_duplicates("shots").set_index("shots")
     targets = data.targets
     for name, shots in zip(("2", "5", "all"), SHOTS, strict=True):
         counted = [np.bincount(targets[p.train], minlength=3) for _, p in fold_parts(data, 0, shots)]

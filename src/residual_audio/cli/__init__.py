@@ -61,16 +61,17 @@ for panel, verbs in VERBS.items():
         app.command(name, rich_help_panel=panel)(verb)
 
 
-def print_version(wanted: bool) -> None:
+def print_version(wanted: bool) -> bool:
     if wanted:
         from .. import __version__
 
         typer.echo(f"residual-audio {__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()
-def options(
+def before_any_verb(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", callback=print_version, is_eager=True)] = False,
 ) -> None:
     pass

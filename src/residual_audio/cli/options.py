@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -108,7 +109,7 @@ def takes(**groups: Group | type[Options]) -> Callable[[Callable[..., None]], Ca
 
     def wrap(verb: Callable[..., None]) -> Callable[..., None]:
         own = [
-            p.replace(annotation=eval(p.annotation, verb.__globals__) if isinstance(p.annotation, str) else p.annotation)
+            p.replace(annotation=eval(p.annotation, vars(sys.modules[verb.__module__])) if isinstance(p.annotation, str) else p.annotation)
             for name, p in inspect.signature(verb).parameters.items()
             if name not in given
         ]
@@ -162,6 +163,7 @@ def open_model(model: str, machine: Machine, loading: Any = None) -> Encoder:
 
 
 from pathlib import Path  # noqa: E402
+
 DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Where the dataset lies on disk.")]
 Download = Annotated[bool, typer.Option("--download", help="Fetch the dataset if it is not there (checksums are verified).")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Use at most so many clips, spread over the classes.")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +89,7 @@ def show(table: pd.DataFrame, title: str) -> None:
     console.print(screen)
 
 
-def remark(target: Target, table: pd.DataFrame, figures: pd.DataFrame | None, settings: dict[str, Any]) -> None:
+def remark(target: Target, table: pd.DataFrame, figures: pd.DataFrame | None, epochs: int | None) -> None:
     """What to know about the table, and how many figures came out as published."""
     from ..reproduction.published import missing
     from .screen import console
@@ -106,8 +106,8 @@ def remark(target: Target, table: pd.DataFrame, figures: pd.DataFrame | None, se
             lines.append(f"{len(left)} published figures have none of ours beside them")
         if target.note:
             lines.append(f"note: {target.note}")
-    if settings["epochs"] is not None and target.table == "kfold":
-        lines.append(f"trained for {settings['epochs']} epochs at most: a quick look")
+    if epochs is not None and target.table == "kfold":
+        lines.append(f"trained for {epochs} epochs at most: a quick look")
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 

@@ -1,33 +1,25 @@
 """The protocols behind published tables: each gives rows under the keys that the published figures have.
 
-What differs from how we measure by default is done both ways; :mod:`.reproduce_rows` says how rows tell them apart.
+What differs from how we measure by default is done both ways; :mod:`.rows` says how rows tell them apart.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from ..ablation.study import ablate
-from ..adaptation.task import Recipe
-from ..adaptation.train import Training
-from ..analysis import analyze
-from ..analysis.dimension import estimate_dimensions
+from ..ablation import ablate
+from ..adaptation.recipe import Recipe
 from ..comparison.compare import compare
+from ..comparison.protocol import Protocol
 from ..comparison.search import search
-from ..data import Dataset
-from ..extraction import Run, extract
-from ..models import Encoder
 from . import rows as made
-from .rows import AS_PUBLISHED, PROTOCOLS, Row, Tables, whole
-
-Advance = Callable[[int], object]
+from .bench import Bench, drawn
+from .rows import AS_PUBLISHED, Row, whole
 
 # Published names of the data, ours, and how many clips were drawn of those that were not used whole.
 DATA = {"ESC-50": "esc50", "TinySOL": "tinysol", "VocalSound": "vocalsound", "IRMAS": "irmas"}
@@ -37,75 +29,11 @@ STAGE = ["pca_90", "pca_99", "twonn", "participation_ratio", "effective_rank", "
 FOUR = ["pca_99", "twonn", "participation_ratio", "evr_1"]
 BLOCK = ["pca_99", "twonn", "l_n", "evr_1"]
 SUBSETS = ("S3", "S2 S3", "S0 S1 S2 S3")
-NEIGHBOURS = 5  # of MLE in the published table of heads; its text says 20, our default
 ABLATED = 100
 # Token-level axes, mean dropped, gains of one up to 95 % of the variance and zero beyond, cosines without a scale.
-HEADS_RECIPE = Recipe(
-    mean="drop", start=0.95, scale=1.0, training=Training(epochs=30, patience=5, rate=0.01, optimiser="schedulefree", decay=0.0)
-)
-STAGE_RECIPE = Recipe(
-    units="S0 stages", mean="drop", scale=1.0, training=Training(epochs=30, patience=30, rate=0.01, optimiser="adam", decay=0.0)
-)
-
-
-@contextmanager
-def silent(title: str, total: int) -> Iterator[Advance]:
-    yield lambda n: None
-
-
-@dataclass
-class Bench:
-    """An encoder, the data by their published names, and a folder in which everything that is finished is found again.
-
-    ``epochs`` shortens every training (a quick look). ``progress(title, total)`` shows how far a step is, ``tell(line)`` finished folds.
-    """
-
-    encoder: Encoder
-    datasets: dict[str, Dataset]
-    out: Path
-    protocols: Sequence[str] = PROTOCOLS
-    epochs: int | None = None
-    seed: int = 42
-    workers: int | None = None
-    progress: Callable[[str, int], AbstractContextManager[Advance]] = silent
-    tell: Callable[[str], object] | None = None
-    _tables: dict[tuple[str, int | None], Tables] = field(default_factory=dict)
-
-    def run(self, dataset: str) -> Run:
-        data = self.datasets[dataset]
-        with self.progress(f"{self.encoder.name} on {data.name}", len(data)) as advance:
-            return extract(self.encoder, data, self.out / "runs" / data.name, ("head",), workers=self.workers, advance=advance)
-
-    def tables(self, dataset: str, points: int | None = None) -> Tables:
-        """The analysis of pooled head outputs before the projection; ``points``: of so many clips."""
-        if (dataset, points) not in self._tables:
-            run = self.run(dataset)
-            with self.progress(f"heads on {dataset}", len(run.units.where("head"))) as advance:
-                found = analyze(run, k=NEIGHBOURS, points=points, similarity=("spectra",), seed=self.seed, advance=advance)
-            self._tables[dataset, points] = found.tables
-        return self._tables[dataset, points]
-
-    def heads(self, dataset: str) -> pd.DataFrame:
-        """Every measure of every head with MLE as published, and MLE with our default beside it."""
-        other = estimate_dimensions(self.run(dataset).heads[:], k=20).table["mle"]
-        return self.tables(dataset)["heads"].assign(mle_k20=other.to_numpy())
-
-    def recipe(self, recipe: Recipe) -> Recipe:
-        return recipe if self.epochs is None else replace(recipe, training=replace(recipe.training, epochs=self.epochs))
-
-
-def drawn(dataset: Dataset, count: int, seed: int = 42) -> Dataset:
-    """So many clips, classes in proportion, as scikit-learn's StratifiedShuffleSplit draws them; all where there are no more."""
-    from sklearn.model_selection import StratifiedShuffleSplit
-
-    classes, counts = np.unique(dataset.targets, return_counts=True)
-    if count >= len(dataset):
-        return dataset
-    if count < len(classes) or len(dataset) - count < len(classes) or counts.min() < 2:
-        return dataset.limited(count, seed=seed)
-    rows, _ = next(StratifiedShuffleSplit(1, train_size=count, random_state=seed).split(dataset.targets, dataset.targets))
-    kept = {dataset.clips[i].id for i in rows}
-    return dataset.only(lambda clip: clip.id in kept, f"{count} drawn in proportion to the classes, seed {seed}")
+THEIRS = {"mean": "drop", "logit_scale": 1.0, "epochs": 30, "rate": 0.01, "decay": 0.0}
+HEADS_RECIPE = Recipe(start=0.95, patience=5, optimiser="schedulefree", **THEIRS)
+STAGE_RECIPE = Recipe(units="S0 stages", patience=30, optimiser="adam", **THEIRS)
 
 
 def stages_and_tests(bench: Bench, names: Sequence[str]) -> list[Row]:
@@ -171,11 +99,11 @@ def stage_subsets(bench: Bench, names: Sequence[str]) -> list[Row]:
         recipe, folds = (HEADS_RECIPE, "stratified") if protocol == AS_PUBLISHED else (Recipe(), "official")
         with bench.progress(f"decoding {data.name}", len(SUBSETS) * len(data)) as advance:
             found = search(
-                bench.encoder, data, bench.out / "kfold" / f"{data.name}-{folds}", "grid", bench.recipe(recipe), folds=folds,
-                settings=["units=" + ",".join(f"{s} heads" for s in SUBSETS)], seed=bench.seed, workers=bench.workers, advance=advance,
-                tell=bench.tell,
+                bench.encoder, data, bench.out / "kfold" / f"{data.name}-{folds}", "grid", bench.recipe(recipe),
+                Protocol(folds=folds, seed=bench.seed), settings=["units=" + ",".join(f"{s} heads" for s in SUBSETS)],
+                workers=bench.workers, advance=advance, tell=bench.tell,
             )  # fmt: skip
-        by_units = {t.trial.recipe.units: t.comparison for t in found.tried}
+        by_units = {t.trial.recipe["units"]: t.comparison for t in found.tried}
         rows += made.method_rows(by_units[f"{SUBSETS[0]} heads"].cells, name, protocol, {"plain": "zero-shot"})
         for subset in SUBSETS:
             index = f"residual-heads {'+'.join(re.findall(r'[0-9]+', subset))}"
@@ -190,11 +118,12 @@ def baselines(bench: Bench, names: Sequence[str]) -> list[Row]:
     name, rows = names[0], list[Row]()
     data = bench.datasets[name]
     methods = {"plain": "zero-shot", "residual": "residual-stage 0", "probe": "linear-probe"}
+    prompts = "laion" if bench.encoder.has_text else None
     for protocol in bench.protocols:
-        recipe = STAGE_RECIPE if protocol == AS_PUBLISHED else Recipe(units=STAGE_RECIPE.units)
+        recipe = STAGE_RECIPE if protocol == AS_PUBLISHED else Recipe(units=STAGE_RECIPE["units"])
         folder = bench.out / "baselines" / f"{data.name}-{protocol.replace(' ', '-')}"
         with bench.progress(f"decoding {data.name}", len(data)) as advance:
-            found = compare(bench.encoder, data, list(methods), folder, bench.recipe(recipe), template="laion", seed=bench.seed,
+            found = compare(bench.encoder, data, folder, list(methods), bench.recipe(recipe), Protocol(template=prompts, seed=bench.seed),
                             workers=bench.workers, advance=advance, tell=bench.tell)  # fmt: skip
         rows += made.method_rows(found.cells, name, protocol, methods)
     return rows
