@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, overload
 
 Kind = Literal["input", "head", "mlp", "block", "stage", "embedding"]
 KINDS: tuple[Kind, ...] = ("input", "head", "mlp", "block", "stage", "embedding")
@@ -107,7 +107,11 @@ class UnitTable(Sequence[Unit]):
     def __len__(self) -> int:
         return len(self.units)
 
-    def __getitem__(self, index):
+    @overload
+    def __getitem__(self, index: int) -> Unit: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Unit, ...]: ...
+    def __getitem__(self, index: int | slice) -> Unit | tuple[Unit, ...]:
         return self.units[index]
 
     def __iter__(self) -> Iterator[Unit]:

@@ -56,11 +56,11 @@ class Recipe(Mapping[str, Any]):
     def read_by(self, method: str) -> dict[str, Any]:
         """The given options that a method reads."""
         specs = option_specs(METHODS[method].options)
-        return {
-            name: value
-            for name, value in self._given.items()
-            if name in specs and (specs[name].needs is None or self._given.get(specs[name].needs) is not None)
-        }
+
+        def read(spec: OptionSpec) -> bool:
+            return spec.needs is None or self._given.get(spec.needs) is not None
+
+        return {name: value for name, value in self._given.items() if name in specs and read(specs[name])}
 
     def options(self, method: str) -> MethodOptions:
         """A method's options: those that were given, and its defaults for the others."""
@@ -82,7 +82,10 @@ class Recipe(Mapping[str, Any]):
 
     def recorded(self, method: str, units: UnitTable) -> dict[str, Any]:
         """Every option that a method reads with the value that it has, as JSON keeps it."""
-        settled = self.options(method).settled(units)
-        read = self.read_by(method)
-        specs = option_specs(type(settled))
-        return {k: v for k, v in asdict(settled).items() if specs[k].needs is None or k in read or getattr(settled, specs[k].needs)}
+        values = asdict(self.options(method).settled(units))
+        specs = option_specs(METHODS[method].options)
+
+        def read(spec: OptionSpec) -> bool:
+            return spec.needs is None or values[spec.needs] is not None
+
+        return {name: value for name, value in values.items() if read(specs[name])}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from torch import Tensor
 
@@ -47,7 +47,7 @@ def starting(
     start: float | None = None,
     tied: bool = False,
     random: bool = False,
-    **notes: object,
+    notes: Mapping[str, object] = {},
 ) -> ResiDual:
     """Gains at their start; ``tied``: a single one per unit; ``random``: on random axes about the same means."""
     if random:

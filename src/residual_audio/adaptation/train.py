@@ -28,7 +28,7 @@ class Training:
     epochs: int = 40
     patience: int = 6
     batch_size: int = 64
-    optimiser: Literal["adamw", "adam", "schedulefree"] = "adamw"
+    optimiser: str = "adamw"
     rate: float | None = 0.02
     decay: float = 1e-4
     l1: float = 0.0
@@ -75,7 +75,8 @@ def make_optimiser(parameters: list[Tensor], kind: str, rate: float) -> torch.op
     if kind == "schedulefree":
         from schedulefree import AdamWScheduleFree
 
-        return AdamWScheduleFree(parameters, lr=rate, weight_decay=0.0)
+        optimiser: torch.optim.Optimizer = AdamWScheduleFree(parameters, lr=rate, weight_decay=0.0)
+        return optimiser
     return (torch.optim.AdamW if kind == "adamw" else torch.optim.Adam)(parameters, lr=rate, weight_decay=0.0)
 
 

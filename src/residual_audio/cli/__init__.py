@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -35,7 +36,7 @@ app = typer.Typer(
     "Start with `residual-audio demo`, which needs no download; then `residual-audio models` and `residual-audio datasets`.",
 )
 # What people come for, in the order in which they do it.
-VERBS = {
+VERBS: dict[str, dict[str, Callable[..., None]]] = {
     "Look": {
         "models": models.models,
         "datasets": datasets.datasets,

@@ -77,7 +77,7 @@ class Cell:
 
 def run_cell(cell: Cell, task: FoldTask, recipe: Recipe, other: Setting | None) -> tuple[Adaptation, Tensor, dict[str, float]]:
     """What a method left, its scores of the test clips, and what it cost."""
-    options = recipe.options(cell.method)
+    options: Any = recipe.options(cell.method)
     start = time.perf_counter()
     with watched_memory() as peak:
         learned = METHODS[cell.method].run(task, options)

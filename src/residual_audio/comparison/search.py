@@ -31,6 +31,7 @@ from .space import Range, Trial, grid_trials, parse_space, stage_trials
 
 SPACES = ("stages", "grid", "optuna")
 Cell = tuple[int, int]
+Outcomes = dict[Cell, tuple[np.ndarray, np.ndarray]]  # the test clips, and which of them were right
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Tried:
     trial: Trial
     comparison: Comparison
     stopping: dict[Cell, float]
-    correct: dict[Cell, tuple[np.ndarray, np.ndarray]]
+    correct: Outcomes
 
     @property
     def score(self) -> float:
@@ -97,10 +98,10 @@ def order(tried: Iterable[Tried], score: Callable[[Tried], float] = lambda t: t.
     return sorted(tried, key=lambda t: (-score(t), t.trained, t.trial.name))
 
 
-def read_cells(folder: Path, method: str, repeats: int, targets: np.ndarray) -> tuple[dict, dict]:
+def read_cells(folder: Path, method: str, repeats: int, targets: np.ndarray) -> tuple[dict[Cell, float], Outcomes]:
     """Of a finished comparison: best stopping accuracy and test outcome of each fold and repeat."""
     stopping: dict[Cell, float] = {}
-    correct: dict[Cell, tuple[np.ndarray, np.ndarray]] = {}
+    correct: Outcomes = {}
     store = Store(str(folder / STORE))
     for name in store.names("cells"):
         with safe_open(store.reading(f"cells/{name}"), "pt") as file:
@@ -210,7 +211,7 @@ def search(
 
 
 def drawn(
-    varied: Mapping[str, Range | list], recipe: Recipe, trials: int, seed: int, database: Path, run: Callable[[Trial], Tried]
+    varied: Mapping[str, Range | list[Any]], recipe: Recipe, trials: int, seed: int, database: Path, run: Callable[[Trial], Tried]
 ) -> Iterator[Tried]:
     """TPE. Every draw has a seed of its own and depends on finished trials only, so that a killed search goes on as if it had not been."""
     try:

@@ -62,9 +62,10 @@ def parse_space(settings: Sequence[str], method: str = "residual") -> dict[str, 
         if len(words) == 1 and ":" in words[0]:
             space[key] = _range(known[key], words[0])
         else:
-            space[key] = [known[key].parse(w) for w in words]
-            for value in space[key]:
+            values = [known[key].parse(w) for w in words]
+            for value in values:
                 known[key].check(value)
+            space[key] = values
     return space
 
 

@@ -10,7 +10,9 @@ from ..options import Loop
 from . import method
 
 if TYPE_CHECKING:
-    from ..task import Adaptation, FoldTask
+    from torch import Tensor
+
+    from ..task import Adaptation, FoldTask, Setting
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ def aligner(task: FoldTask, options: AlignerOptions) -> Adaptation:
 
     learner = MatrixLearner(F.normalize(task.setting.embeddings, dim=-1).to(task.encoder.device))
 
-    def embed(setting):  # type: ignore[no-untyped-def]
+    def embed(setting: Setting) -> Tensor:
         return F.normalize(setting.embeddings, dim=-1) @ learner.matrix.detach().cpu().T
 
     return learned(task, options, learner, options.aligner_rate, embed)

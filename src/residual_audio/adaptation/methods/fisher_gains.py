@@ -48,7 +48,8 @@ def fisher(task: FoldTask, options: FisherOptions) -> Adaptation:
 
     places, train = head_places(task.encoder.units, options.units), task.parts.train
     bases = bases_of(task, places, options.level, options.basis)
-    start = starting(task, places, bases, options.mean, units=options.units, level=options.level, basis=options.basis)
+    notes = {"units": options.units, "level": options.level, "basis": options.basis}
+    start = starting(task, places, bases, options.mean, notes=notes)
     pooled = pooled_heads(task, places, train).split([len(p.heads) for p in places], 1)
     gains = []
     for one, outputs in zip(start.sets, pooled, strict=True):

@@ -41,11 +41,12 @@ def trained_gains(task: FoldTask, options: TiedOptions, *, random: bool = False,
 
     places = places_of(task, options, options.classifier)
     bases = bases_of(task, places, options.level, options.basis)
-    on_axes = {"kept": options.kept, "start": options.start} if isinstance(options, GainOptions) else {}
-    notes = {"units": options.units, "level": options.level, "basis": options.basis, "axes": "random" if random else "principal"}
+    kept, first = (options.kept, options.start) if isinstance(options, GainOptions) else (None, None)
+    notes: dict[str, object] = {"units": options.units, "level": options.level, "basis": options.basis}
+    notes["axes"] = "random" if random else "principal"
     if options.by is not None:
         notes["heads"] = f"the best {sum(len(p.heads) for p in places)} by {options.by}"
-    start = starting(task, places, bases, options.mean, tied=tied, random=random, **on_axes, **notes)
+    start = starting(task, places, bases, options.mean, kept=kept, start=first, tied=tied, random=random, notes=notes)
     how = options.training(options.rate, task.seed, options.l1)
     trained = train_gains(start, task.streams, task.lesson(options.classifier, options.logit_scale), how, task.tell)
     residual = trained.residual

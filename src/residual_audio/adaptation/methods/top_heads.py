@@ -38,7 +38,7 @@ def top_heads(task: FoldTask, options: TopHeadsOptions) -> Adaptation:
     places = head_places(task.encoder.units, options.units)
     scores = head_scores(task, options.by, places, options.classifier)
     kept = torch.zeros(len(scores)).scatter(0, scores.topk(how_many(options.top, len(scores))).indices, 1.0)
-    start = starting(task, places, bases_of(task, places, "token"), "keep", tied=True, units=options.units, ranked_by=options.by)
+    start = starting(task, places, bases_of(task, places, "token"), "keep", tied=True, notes={"units": options.units, "by": options.by})
     gains = [g[:, None].to(s.gain) for g, s in zip(kept.split([len(s.gain) for s in start.sets]), start.sets, strict=True)]
     chosen = start.with_gains(gains)
     return Adaptation(0, gains_at_work(chosen), residual=chosen)
