@@ -64,9 +64,9 @@ for panel, verbs in VERBS.items():
 
 def print_version(wanted: bool) -> bool:
     if wanted:
-        from .. import __version__
+        from importlib.metadata import version
 
-        typer.echo(f"residual-audio {__version__}")
+        typer.echo(f"residual-audio {version('residual-audio')}")
         raise typer.Exit
     return wanted
 
