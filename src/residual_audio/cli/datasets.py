@@ -19,10 +19,10 @@ def datasets() -> None:
     """
     from rich.table import Column, Table
 
-    from ..data import KNOWN
+    from ..data import DATASETS
     from .screen import console
 
     table = Table(Column("name", no_wrap=True), "what it is", title="Datasets")
-    for name, what in KNOWN.items():
-        table.add_row(name, what)
+    for source in DATASETS.values():
+        table.add_row(source.shown, source.help)
     console.print(table)

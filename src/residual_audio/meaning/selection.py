@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..analysis.discriminability import fisher_ratio
 from ..data import clean_label, stratified_folds
-from ..data.irmas import INSTRUMENTS
+from ..data.sets.irmas import INSTRUMENTS
 from ..extraction import Run
 from ..models import Encoder
 from .ranking import accuracy_by_kept, by_falling, greedy, text_correlation, unit_correlation
