@@ -24,8 +24,8 @@ from residual_audio.comparison.compare import prepare
 from residual_audio.data import load_dataset
 from residual_audio.evaluation.folds import fold_parts
 from residual_audio.evaluation.paired import corrected_t, holm, paired_table
-from residual_audio.evaluation.readout import EvaluationError
-from residual_audio.evaluation.zero_shot import with_folds
+from residual_audio.evaluation import EvaluationError
+from residual_audio.evaluation.folds import with_folds
 from residual_audio.models import load_encoder
 from tests.helpers.gains import made_up
 

@@ -19,7 +19,7 @@ from residual_audio.cli import app
 from residual_audio.comparison.search import nested_accuracy, order, search
 from residual_audio.comparison.space import Range, grid_trials, parse_space, searchable, stage_trials, with_choices
 from residual_audio.data import load_dataset
-from residual_audio.evaluation.readout import EvaluationError
+from residual_audio.evaluation import EvaluationError
 from residual_audio.extraction import StoreError
 from residual_audio.models import load_encoder
 from residual_audio.units import UnitTable

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..data import Dataset
 from ..evaluation.classifiers import centroid_directions
 from ..evaluation.folds import Parts
-from ..evaluation.readout import EvaluationError
+from ..evaluation import EvaluationError
 from ..models import Encoder
 from .gain import ResiDual
 from .objective import Objective, centred

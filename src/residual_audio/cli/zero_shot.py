@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options as given
+from .late_help import ClassifierName, Template, classifier_help, late_help, template_help
 
 if TYPE_CHECKING:
     from ..evaluation import ZeroShotResult
 
 
 def register(app: typer.Typer) -> None:
-    app.command("zero-shot")(zero_shot)
+    app.command("zero-shot", cls=late_help(classifier=classifier_help, template=template_help))(zero_shot)
 
 
 def zero_shot(
@@ -21,10 +22,8 @@ def zero_shot(
     dataset: given.DatasetArgument,
     data_root: given.DataRoot = None,
     download: given.Download = False,
-    template: given.Template = "sound-of",
-    classifier: Annotated[
-        str, typer.Option(help="prompts, centroid (mean of the other folds' clips), or auto: prompts where there is a text side.")
-    ] = "auto",
+    classifier: ClassifierName = "auto",
+    template: Template = None,
     folds: given.Folds = "official",
     limit: given.Limit = None,
     out: given.Out = None,
@@ -48,46 +47,41 @@ def zero_shot(
     ```
     """
     from ..evaluation import zero_shot as evaluate
-    from .output import write_zero_shot
     from .screen import console, errors, progress
 
     encoder = given.open_model(model, device, seconds=seconds, crop=crop, pad=pad)
     data = given.open_dataset(dataset, data_root, download, limit)
     with progress(f"{encoder.name} on {data.name}", len(data)) as advance:
-        result = evaluate(encoder, data, template, classifier, folds, batch_size, workers, seed, advance)
-    show(result, encoder.name, template)
+        result = evaluate(
+            encoder, data, classifier=classifier, template=template, folds=folds, batch_size=batch_size, workers=workers, seed=seed,
+            advance=advance,
+        )  # fmt: skip
+    if out is not None:
+        result.write(out)
+    show(result)
     if result.errors:
         first = "\n".join(f"  {message}" for message in list(result.errors.values())[:5])
         errors.print(
             f"{len(result.errors)} of {len(data)} clips could not be read and were left out:\n{first}", highlight=False, soft_wrap=True
         )
     if out is not None:
-        settings = {
-            "template": template,
-            "classifier": result.classifier,
-            "folds": folds,
-            "limit": limit,
-            "batch_size": batch_size,
-            "seed": seed,
-        }
-        write_zero_shot(out, encoder, data, result, settings)
-        console.print(f"written to {out}")
+        console.print(f"written to {out}", highlight=False, soft_wrap=True)
     if strict and result.errors:
         raise typer.Exit(1)
 
 
-def show(result: ZeroShotResult, model: str, template: str) -> None:
+def show(result: ZeroShotResult) -> None:
     """The figures, and the classes it finds hardest."""
     from rich.table import Table
 
     from .screen import console
 
-    data = result.dataset
-    how = f"prompts '{template}'" if result.classifier == "prompts" else "class centroids of the other folds"
+    data, settings = result.dataset, result.made_by["settings"]
+    how = f"{result.classifier} '{settings['template']}'" if "template" in settings else f"{result.classifier} of the other folds"
     table = Table(
         "measure",
         "percent [95 % interval]",
-        title=f"{model} on {data.name}",
+        title=f"{result.made_by['model']['name']} on {data.name}",
         caption=f"{len(data)} clips, {len(data.labels)} classes, {how}",
     )
     for name, interval in result.summary().items():

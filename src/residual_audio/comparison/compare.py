@@ -26,9 +26,9 @@ from ..evaluation.classifiers import prompt_directions
 from ..evaluation.folds import fold_parts
 from ..evaluation.metrics import outcome
 from ..evaluation.paired import paired_table
-from ..evaluation.readout import EvaluationError
+from ..evaluation import EvaluationError
 from ..evaluation.significance import mean_interval
-from ..evaluation.zero_shot import with_folds
+from ..evaluation.folds import with_folds
 from ..extraction.extract import identity, open_or_create
 from ..extraction.shard import Settings
 from ..extraction.store import Store

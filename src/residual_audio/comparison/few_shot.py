@@ -13,7 +13,7 @@ from ..adaptation.methods_old import needs_inputs
 from ..adaptation.task import Recipe
 from ..data import Dataset
 from ..evaluation.folds import fold_parts
-from ..evaluation.readout import EvaluationError
+from ..evaluation import EvaluationError
 from ..models import Encoder
 from .compare import Comparison, compare, prepare
 

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from ..adaptation.task import Recipe
 from ..data import Dataset
 from ..evaluation.metrics import outcome
-from ..evaluation.readout import EvaluationError
+from ..evaluation import EvaluationError
 from ..evaluation.significance import Interval, mean_interval
 from ..extraction.extract import identity, open_or_create
 from ..extraction.shard import Settings

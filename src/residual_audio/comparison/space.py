@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ..adaptation.task import Recipe
 from ..adaptation.train import Training
-from ..evaluation.readout import EvaluationError
+from ..evaluation import EvaluationError
 from ..units import UnitTable
 
 # Blocks of an encoder with one stage are combined only up to this many: 2^n − 1 trainings.
