@@ -16,8 +16,8 @@ from residual_audio.adaptation.train import Training
 from residual_audio.analysis.discriminability import fisher_ratio
 from residual_audio.comparison.compare import prepare
 from residual_audio.data import load_dataset
-from residual_audio.evaluation.folds import fold_parts
 from residual_audio.evaluation import EvaluationError
+from residual_audio.evaluation.folds import fold_parts
 from residual_audio.extraction import Run, extract
 from residual_audio.models import load_encoder
 from residual_audio.spectra import principal_axes

@@ -22,10 +22,9 @@ from residual_audio.adaptation.train import Training
 from residual_audio.comparison import compare
 from residual_audio.comparison.compare import prepare
 from residual_audio.data import load_dataset
-from residual_audio.evaluation.folds import fold_parts
-from residual_audio.evaluation.paired import corrected_t, holm, paired_table
 from residual_audio.evaluation import EvaluationError
-from residual_audio.evaluation.folds import with_folds
+from residual_audio.evaluation.folds import fold_parts, with_folds
+from residual_audio.evaluation.paired import corrected_t, holm, paired_table
 from residual_audio.models import load_encoder
 from tests.helpers.gains import made_up
 

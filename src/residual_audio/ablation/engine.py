@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..decomposition.heads import head_weights, split_heads
 from ..models import BlockSite, Encoder
@@ -54,16 +55,16 @@ class Replacements:
 
     @classmethod
     def zero(cls, encoder: Encoder) -> Replacements:
-        units, make = encoder.units, dict(dtype=encoder.dtype, device=encoder.device)
+        units, make = encoder.units, partial(torch.zeros, dtype=encoder.dtype, device=encoder.device)
         return cls(
             "zero",
-            tuple(torch.zeros(s.heads, units.d_head[s.stage], **make) for s in encoder.sites),
-            tuple(torch.zeros(units.d_model[s.stage], **make) for s in encoder.sites),
+            tuple(make(s.heads, units.d_head[s.stage]) for s in encoder.sites),
+            tuple(make(units.d_model[s.stage]) for s in encoder.sites),
         )
 
     def attention(self, encoder: Encoder, block: int) -> Float[Tensor, " d_model"]:
         """What takes the place of a block's whole attention write: zero means nothing at all, not even the bias."""
-        projection = encoder.module.get_submodule(encoder.sites[block].projection)
+        projection = projection_of(encoder, encoder.sites[block])
         if self.how == "zero":
             return torch.zeros_like(projection.weight[:, 0])
         return projection(self.heads[block].flatten())
@@ -96,10 +97,15 @@ class UnitMeans:
         return embedding
 
     def replacements(self) -> Replacements:
-        put = dict(dtype=self.encoder.dtype, device=self.encoder.device)
-        return Replacements(
-            "mean", tuple((h / self.clips).to(**put) for h in self.heads), tuple((m / self.clips).to(**put) for m in self.mlp)
-        )
+        def put(total: Tensor) -> Tensor:
+            return (total / self.clips).to(dtype=self.encoder.dtype, device=self.encoder.device)
+
+        return Replacements("mean", tuple(map(put, self.heads)), tuple(map(put, self.mlp)))
+
+
+def projection_of(encoder: Encoder, site: BlockSite) -> nn.Linear:
+    """The attention's output projection."""
+    return cast(nn.Linear, encoder.module.get_submodule(site.projection))
 
 
 def block_of(encoder: Encoder, unit: Unit) -> int:
@@ -157,7 +163,7 @@ class Ablation:
 
     def _heads(self, block: int, heads: list[int], entry: Tensor, z: Tensor) -> list[Float[Tensor, "clip d"]]:
         site, clips = self.encoder.sites[block], len(entry)
-        projection = self.encoder.module.get_submodule(site.projection)
+        projection = projection_of(self.encoder, site)
         weights = head_weights(projection.weight, site.heads)
         written, split = projection(z), split_heads(z, site.heads)
         together = max(1, self.rows // clips)

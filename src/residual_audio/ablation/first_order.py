@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -38,7 +39,7 @@ def first_order(
 
         return keep
 
-    reaches = {reach: keeping(reach) for reach in {REACH[u.kind] for u in units}}
+    reaches: dict[str, Any] = {reach: keeping(reach) for reach in {REACH[u.kind] for u in units}}
     sites = tuple(encoder.sites[i] for i in sorted({i for some in touched.values() for i in some}))
     with torch.enable_grad(), record(encoder, **reaches, sites=sites):
         score(encoder.encode(features.detach().requires_grad_(), longer)).sum().backward(inputs=list(kept.values()))  # not the weights

@@ -133,7 +133,9 @@ def ablate(
     if how not in ("zero", "mean"):
         raise EvaluationError(f"unknown way {how!r}; zero or mean")
     if folds is not None and not chosen.reads_folds:
-        raise EvaluationError(f"--folds {folds}: the classifier {chosen.name} learns nothing from clips, so it reads no folds; leave it out")
+        raise EvaluationError(
+            f"--folds {folds}: the classifier {chosen.name} learns nothing from clips, so it reads no folds; leave it out"
+        )
     if len(dataset.labels) < 2:
         raise EvaluationError(f"{dataset.name} has one class; what a classifier loses needs at least two")
     if encoder.policy.crop == "windows":

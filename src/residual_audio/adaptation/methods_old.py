@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..analysis.discriminability import component_fisher
-from ..evaluation.classifiers import fit_probe
 from ..evaluation import EvaluationError
+from ..evaluation.classifiers import fit_probe
 from ..extraction.run import Run
 from ..spectra import Basis, Moments
 from .baselines import finetune_learner, lora_learner

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TASKS = ("synthetic", "synthetic-timbre", "synthetic-voice")
 LOOKED_INTO = "synthetic-timbre"
 # Every head through the rest of the network costs: a few clips show the picture, and the intervals say how sure it is.
-ABLATED = {"block": 96, "head": 24}
+ABLATED = {"blocks": 96, "heads": 24}
 RECIPE: dict[str, Any] = {"units": "S3 heads", "rate": 0.1, "epochs": 20}
 SHOWN = 96  # clips on the page
 
@@ -53,7 +53,6 @@ def classify(encoder: Encoder, limit: int | None, out: Path | None) -> None:
     from rich.table import Column, Table
 
     from ..evaluation import zero_shot
-    from .output import write_zero_shot
     from .screen import console, progress
 
     table = Table(
@@ -75,7 +74,7 @@ def classify(encoder: Encoder, limit: int | None, out: Path | None) -> None:
             summary[0].percent(), f"{100 * summary[1].value:.1f}",
         )  # fmt: skip
         if out is not None:
-            write_zero_shot(out / name, encoder, data, result, {"limit": limit, "template": "sound-of", "seed": result.seed})
+            result.write(out / name)
     console.print(table)
 
 
@@ -90,8 +89,8 @@ def look_inside(encoder: Encoder, limit: int | None, out: Path) -> None:
     folder = out / "run"
     with progress(f"extracting {data.name}", len(data)) as advance:
         extract(encoder, data, folder, ("head", "moments", "direct"), advance=advance)
-    for unit, clips in ABLATED.items():
-        ablate("tiny", LOOKED_INTO, unit=unit, limit=min(clips, max(12, limit // 6) if limit else clips), metric="zero-shot", out=folder)
+    for units, clips in ABLATED.items():
+        ablate("tiny", LOOKED_INTO, units=units, limit=min(clips, max(12, limit // 6) if limit else clips), out=folder)
     start = time.perf_counter()
     analyze([str(folder)])
     console.print(f"the analysis took {time.perf_counter() - start:.0f} s", highlight=False)

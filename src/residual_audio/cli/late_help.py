@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import click
 import typer
 from typer.core import TyperCommand
 
@@ -18,11 +17,11 @@ def late_help(**texts: Callable[[], str]) -> type[TyperCommand]:
     """A command class; ``texts[option]()`` is the help of that option."""
 
     class Command(TyperCommand):
-        def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-            for parameter in self.params:
-                if parameter.name in texts:
-                    option: Any = parameter
-                    option.help = texts[parameter.name]()
+        def format_help(self, ctx: Any, formatter: Any) -> None:
+            options: list[Any] = list(self.params)
+            for option in options:
+                if option.name in texts:
+                    option.help = texts[option.name]()
             super().format_help(ctx, formatter)
 
     return Command

@@ -22,13 +22,12 @@ from ..adaptation.streams import advanced, cache_streams, first_block
 from ..adaptation.task import FoldResult, FoldTask, Recipe, Setting
 from ..data import Dataset
 from ..data.prompts import templates
+from ..evaluation import EvaluationError
 from ..evaluation.classifiers import prompt_directions
-from ..evaluation.folds import fold_parts
+from ..evaluation.folds import fold_parts, with_folds
 from ..evaluation.metrics import outcome
 from ..evaluation.paired import paired_table
-from ..evaluation import EvaluationError
 from ..evaluation.significance import mean_interval
-from ..evaluation.folds import with_folds
 from ..extraction.extract import identity, open_or_create
 from ..extraction.shard import Settings
 from ..extraction.store import Store

@@ -12,8 +12,8 @@ import pandas as pd
 from ..adaptation.methods_old import needs_inputs
 from ..adaptation.task import Recipe
 from ..data import Dataset
-from ..evaluation.folds import fold_parts
 from ..evaluation import EvaluationError
+from ..evaluation.folds import fold_parts
 from ..models import Encoder
 from .compare import Comparison, compare, prepare
 

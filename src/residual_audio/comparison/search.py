@@ -14,8 +14,8 @@ from safetensors import safe_open
 
 from ..adaptation.task import Recipe
 from ..data import Dataset
-from ..evaluation.metrics import outcome
 from ..evaluation import EvaluationError
+from ..evaluation.metrics import outcome
 from ..evaluation.significance import Interval, mean_interval
 from ..extraction.extract import identity, open_or_create
 from ..extraction.shard import Settings

@@ -67,7 +67,9 @@ def choose_classifier(name: str, encoder: Encoder, template: str | None = None) 
         raise EvaluationError(f"{encoder.name} has no text side, which the classifier {name} needs; use --classifier {others}")
     if template is not None and not chosen.needs_text:
         readers = ", ".join(n for n, c in CLASSIFIERS.items() if c.needs_text)
-        raise EvaluationError(f"--template {template!r}: the classifier {name} reads no prompts; leave it out, or use one that does: {readers}")
+        raise EvaluationError(
+            f"--template {template!r}: the classifier {name} reads no prompts; leave it out, or use one that does: {readers}"
+        )
     return chosen
 
 

@@ -20,6 +20,4 @@ def fit(
     return FoldClassifier(torch.zeros(len(dataset), dtype=torch.int64), zero[:1], directions[None], zero[None, :, 0])
 
 
-CLASSIFIERS.add(
-    Classifier("prompts", "cosine with the text embedding of each class", fit, needs_text=True, reads_folds=False, order=10)
-)
+CLASSIFIERS.add(Classifier("prompts", "cosine with the text embedding of each class", fit, needs_text=True, reads_folds=False, order=10))
