@@ -10,6 +10,9 @@ import pandas as pd
 import pytest
 import soundfile
 
+from residual_audio.data import DATASETS, TEMPLATES
+from residual_audio.evaluation import CLASSIFIERS
+
 COMMAND = Path(sys.executable).parent / "residual-audio"
 
 
@@ -46,7 +49,16 @@ def test_help_teaches_with_an_example(words):
 
 def test_lists():
     assert "tiny" in run("models").stdout
-    assert "synthetic-timbre" in run("datasets").stdout
+    listed = run("datasets").stdout
+    for source in DATASETS.values():
+        assert source.shown in listed
+
+
+@pytest.mark.parametrize("verb", ["zero-shot", "ablate"])
+def test_help_lists_every_classifier(verb):
+    text = run(verb, "--help").stdout
+    for name in (*CLASSIFIERS, "auto", *TEMPLATES):
+        assert name in text
 
 
 def test_zero_shot_leaves_a_complete_record(folder, tmp_path):
@@ -82,6 +94,10 @@ def test_strict_turns_a_broken_clip_into_a_failure(folder):
         (("zero-shot", "tiny", "esc50", "--data-root", "/nowhere"), "/nowhere"),
         (("zero-shot", "tiny", "synthetic-voice", "--limit", "8", "--crop", "middle"), "one of start, centre, windows"),
         (("zero-shot", "tiny", "synthetic-voice", "--limit", "8", "--template", "nonsense"), "one of sound-of"),
+        (("zero-shot", "tiny", "synthetic-voice", "--limit", "8", "--classifier", "probe", "--template", "plain"), "reads no prompts"),
+        (("zero-shot", "tiny", "synthetic-voice", "--classifier", "centroid"), "did you mean centroids"),
+        (("zero-shot", "tiny", "synthetic-voice", "--data-root", "/nowhere"), "lies in no folder"),
+        (("ablate", "tiny", "synthetic-voice", "--units", "S9 heads"), "names no unit"),
     ],
 )
 def test_errors_are_one_clear_line(words, says):
@@ -94,6 +110,13 @@ def test_the_demo_classifies_looks_inside_and_retunes(tmp_path):
     done = run("demo", "--limit", "60", "--out", tmp_path)
     for name in ("synthetic", "synthetic-timbre", "synthetic-voice"):
         assert name in done.stdout
-        assert json.loads((tmp_path / name / "run.json").read_text())["result"]["top1"]["value"] >= 0
+        record = json.loads((tmp_path / name / "run.json").read_text())
+        clips, classes = pd.read_parquet(tmp_path / name / "clips.parquet"), pd.read_csv(tmp_path / name / "tables" / "classes.csv")
+        assert len(clips) == record["clips"]["used"] == 60
+        right = record["result"]["top1"]["value"]
+        assert right == pytest.approx(np.average(classes.accuracy, weights=classes.clips))
+        assert right > 1.5 / len(classes), "better than chance"
+    for kind, count in (("block", 12), ("head", 184)):
+        assert len(pd.read_parquet(tmp_path / "run" / "tables" / f"ablation_{kind}.parquet")) == count
     assert len(list((tmp_path / "run" / "figures").glob("*.png"))) == 17
     assert "residual" in (tmp_path / "compare" / "tables" / "comparison_summary.csv").read_text()
