@@ -163,7 +163,7 @@ def test_errors_are_one_clear_line(run, encoder, command, capsys, tmp_path, monk
         ("analyze", folder, "--similarity", "angle"): "one or more of spectra, subspaces, cka, direct",
         ("analyze", folder, "--clusters", 500): "cannot make 500 clusters of 12 heads",
         ("analyze", bare, "--level", "token"): "no token-level moments",
-        ("ablate", "tiny", "synthetic-voice", "--metric", "loss"): "one of zero-shot, centroid, probe",
+        ("ablate", "tiny", "synthetic-voice", "--classifier", "loss"): "known are prompts, centroids, probe",
         ("ablate", "tiny", "synthetic-voice", "--how", "noise"): "zero or mean",
     }
     for words, says in cases.items():

@@ -80,11 +80,6 @@ def test_gains_of_one_change_nothing(table, tmp_path):
     assert (difference[["difference", "low", "high"]] == 0).all(axis=None)
 
 
-def test_help_teaches():
-    text = CliRunner().invoke(app, ["retrieve", "--help"]).output
-    assert any(line.strip().startswith("residual-audio retrieve") for line in text.splitlines())
-
-
 def test_a_dataset_without_captions_says_how_to_give_them(table):
     done = CliRunner().invoke(app, ["retrieve", "tiny", "synthetic-timbre", "--limit", "4"])
     assert isinstance(done.exception, EvaluationError)
