@@ -47,7 +47,7 @@ def main() -> None:
         encoder, model = load_encoder(checkpoint), ClapModel.from_pretrained(checkpoint).eval()
     mel, longer = torch.randn(args.clips, 1, 1001, 64) * 10 - 30, torch.zeros(args.clips, dtype=torch.bool)
     classes = F.normalize(torch.randn(50, encoder.dim), dim=-1)
-    ablation = Ablation(encoder, "head", Replacements.zero(encoder), args.rows)
+    ablation = Ablation(encoder, encoder.units.select("heads"), Replacements.zero(encoder), args.rows)
     best = {"ours": float("inf"), "naive": float("inf")}
     for _ in range(args.rounds):
         start = time.perf_counter()
@@ -55,8 +55,8 @@ def main() -> None:
         middle = time.perf_counter()
         theirs = naive(model, mel, longer)
         best = {"ours": min(best["ours"], middle - start), "naive": min(best["naive"], time.perf_counter() - middle)}
-    logits = [encoder.logit_scale * F.normalize(e, dim=-1) @ classes.T for e in (ours.embeddings, F.normalize(theirs, dim=-1))]
-    print(f"{len(ours.labels)} heads, full-size HTS-AT with random weights, {args.clips} clips, {torch.get_num_threads()} threads")
+    logits = [encoder.logit_scale * F.normalize(e, dim=-1) @ classes.T for e in (ours, F.normalize(theirs, dim=-1))]
+    print(f"{len(ours)} heads, full-size HTS-AT with random weights, {args.clips} clips, {torch.get_num_threads()} threads")
     print(f"one head at a time through ClapModel: {best['naive']:7.1f} s")
     print(f"prefix reused, heads of a block together: {best['ours']:7.1f} s   {best['naive'] / best['ours']:.2f} × faster")
     print(f"largest difference in logits: {(logits[0] - logits[1]).abs().max():.1e}")

@@ -46,18 +46,18 @@ def best_lists(folder: Path, method: str, top: int = TOP) -> str:
     """The most coherent lists of a method, with the clips that show their first word."""
     lists, words = table(folder, "descriptions"), table(folder, "words")
     first = words[words["rank"] == 1].set_index(["label", "method", "component"]).clip_labels
-    mine = lists[lists.method == method].nlargest(top, "z_null")
+    best = lists[lists.method == method].nlargest(top, "z_null")
     return to_markdown(
         pd.DataFrame(
             {
-                "unit": [r.label + (f" PC{r.component}" if r.component else "") for r in mine.itertuples()],
-                "words": mine.words.to_list(),
-                "explained": [f"{100 * v:.0f} %" for v in mine.explained],
-                "z": [fixed(v, 1) for v in mine.z_dictionary],
-                "null z": [fixed(v, 1) for v in mine.z_null],
-                "p": [fixed(v, 2) for v in mine.p_null],
-                "stability": [fixed(v, 2) for v in mine.stability],
-                "clips for the first word": [first[r.label, r.method, r.component] for r in mine.itertuples()],
+                "unit": [r.label + (f" PC{r.component}" if r.component else "") for r in best.itertuples()],
+                "words": best.words.to_list(),
+                "explained": [f"{100 * v:.0f} %" for v in best.explained],
+                "z": [fixed(v, 1) for v in best.z_dictionary],
+                "null z": [fixed(v, 1) for v in best.z_null],
+                "p": [fixed(v, 2) for v in best.p_null],
+                "stability": [fixed(v, 2) for v in best.stability],
+                "clips for the first word": [first[r.label, r.method, r.component] for r in best.itertuples()],
             }
         )
     )
@@ -65,20 +65,20 @@ def best_lists(folder: Path, method: str, top: int = TOP) -> str:
 
 def trust(folder: Path) -> str:
     """How many lists are coherent at all, and whether that is more than chance."""
-    lists, rows = table(folder, "descriptions"), []
-    for method, mine in lists.groupby("method", sort=False):
-        hits = int((mine.p_null <= 0.05).sum())
+    rows = []
+    for method, lists in table(folder, "descriptions").groupby("method", sort=False):
+        hits = int((lists.p_null <= 0.05).sum())
         rows.append(
             {
                 "method": method,
-                "lists": len(mine),
+                "lists": len(lists),
                 "p ≤ 0.05": hits,
-                "by chance": f"{0.05 * len(mine):.1f}",
-                "binomial p": f"{binomtest(hits, len(mine), 0.05, 'greater').pvalue:.2g}",
-                "mean z": fixed(mine.z_dictionary.mean(), 2),
-                "mean null z": fixed(mine.z_null.mean(), 2),
-                "mean explained": f"{100 * mine.explained.mean():.0f} %",
-                "mean stability": fixed(mine.stability.mean(), 2),
+                "by chance": f"{0.05 * len(lists):.1f}",
+                "binomial p": f"{binomtest(hits, len(lists), 0.05, 'greater').pvalue:.2g}",
+                "mean z": fixed(lists.z_dictionary.mean(), 2),
+                "mean null z": fixed(lists.z_null.mean(), 2),
+                "mean explained": f"{100 * lists.explained.mean():.0f} %",
+                "mean stability": fixed(lists.stability.mean(), 2),
             }
         )
     return to_markdown(pd.DataFrame(rows))
@@ -91,31 +91,32 @@ def verdict(folder: Path) -> str:
     more = [m for m, p in chance.items() if p <= 0.05]
     best = [lists[lists.method == m].nlargest(TOP, "z_null").label.tolist() for m in ("textspan", "somp")]
     both = [label for label in best[0] if label in best[1]]
-    found = f"More coherent lists than chance gives: {', '.join(more)}." if more else (
+    answer = f"More coherent lists than chance gives: {', '.join(more)}." if more else (
         "**No method finds more coherent lists than chance would** at the level of 5 %: as a whole, these heads are not cleanly nameable "
         "with this dictionary and these clips, and most of their variance is left without a word."
     )  # fmt: skip
     agreed = f" Among the {TOP} most coherent by TextSpan *and* by simultaneous OMP: {', '.join(both)}." if both else ""
-    return found + agreed + "\n"
+    return answer + agreed + "\n"
 
 
 def stages(folder: Path) -> str:
-    found = table(folder, "coherent_stages")
-    found["share"], found["expected"] = ([f"{100 * v:.0f} %" for v in found[c]] for c in ("share", "expected"))
+    counts = table(folder, "coherent_stages")
+    counts["share"], counts["expected"] = ([f"{100 * v:.0f} %" for v in counts[c]] for c in ("share", "expected"))
     return to_markdown(
-        found[["method", "stage", "heads", "most_coherent", "share", "expected", "mean_z_null", "significant"]], decimals={"mean_z_null": 2}
+        counts[["method", "stage", "heads", "most_coherent", "share", "expected", "mean_z_null", "significant"]],
+        decimals={"mean_z_null": 2},
     )
 
 
 def kept(folder: Path) -> str:
-    found = table(folder, "selection_summary")
-    percent = {"no head": "accuracy_none", f"{found.few[0]} heads (5 %)": "accuracy_few", "all heads": "accuracy_all"}
+    summary = table(folder, "selection_summary")
+    percent = {"no head": "accuracy_none", f"{summary.few[0]} heads (5 %)": "accuracy_few", "all heads": "accuracy_all"}
     shown = {
-        "MLPs and embedding": found.others,
-        "ranking": found.ranking,
-        **{k: [fixed(100 * v, 1) for v in found[c]] for k, c in percent.items()},
+        "MLPs and embedding": summary.others,
+        "ranking": summary.ranking,
+        **{k: [fixed(100 * v, 1) for v in summary[c]] for k, c in percent.items()},
     }
-    near = [f"{r.reached} ({100 * r.reached / r.heads:.0f} %)" for r in found.itertuples()]
+    near = [f"{r.reached} ({100 * r.reached / r.heads:.0f} %)" for r in summary.itertuples()]
     return to_markdown(pd.DataFrame({**shown, "k that reaches 95 % of that": near}))
 
 
@@ -127,7 +128,7 @@ def known_share() -> tuple[int, int]:
 
 
 def run_part(folder: Path, out: Path) -> list[str]:
-    info, name = record(folder, "describe")["describe"], Run.open(folder).info["dataset"]["name"]
+    info, name = record(folder, "describe"), Run.open(folder).info["dataset"]["name"]
     target = out.parent / f"{out.stem}-{name}-accuracy_vs_k.png"
     ACCURACY({"selection": table(folder, "selection")}, Context.of(info)).savefig(target, dpi=PNG_DPI)
     return [
@@ -156,7 +157,7 @@ def other_part(first: Path, folder: Path) -> list[str]:
 
 
 def map_part(folder: Path, out: Path) -> list[str]:
-    asked, units = record(folder, "ask")["ask"], table(folder, "ask_units").head(TOP)
+    asked, units = record(folder, "ask"), table(folder, "ask_units").head(TOP)
     cells = table(folder, "ask_map")
     picture = next((folder / "figures").glob("token_map*.png"))
     target = out.parent / f"{out.stem}-token_map.png"

@@ -38,7 +38,9 @@ def test_every_registry_is_on_the_page():
     for module in pkgutil.walk_packages(residual_audio.__path__, "residual_audio."):
         if not module.name.endswith("__main__"):
             found = vars(importlib.import_module(module.name)).values()
-            registries |= {thing.package.removeprefix("residual_audio.").replace(".", "/") for thing in found if isinstance(thing, Registry)}
+            registries |= {
+                thing.package.removeprefix("residual_audio.").replace(".", "/") for thing in found if isinstance(thing, Registry)
+            }
     on_page = {folder for row in rows("Where do I add") for folder in re.findall(r"`([\w/]+)/`", row.split("|")[2])}
     assert on_page == registries
     assert all((PACKAGE / folder).is_dir() for folder in on_page)

@@ -41,8 +41,8 @@ def analysed(run, command, whisper_dir):
     """Ablations of heads and blocks beside the run, then both regimes with figures."""
     folder = run.store.local
     ablate = ("ablate", whisper_dir, "synthetic-voice", "--limit", 10, "--seconds", 1, "--out", folder)
-    assert command(*ablate, "--unit", "head", "--how", "zero") == 0
-    assert command(*ablate, "--unit", "block") == 0
+    assert command(*ablate, "--units", "heads", "--how", "zero") == 0
+    assert command(*ablate, "--units", "blocks") == 0
     assert command("analyze", folder, "--regime", "both", "--k", 5, "--similarity", "spectra,subspaces, cka") == 0
     return folder
 
@@ -95,7 +95,7 @@ def test_what_was_done_is_recorded(analysed, run):
     assert record["command"].startswith("residual-audio ")
     assert record["versions"]["torch"]
     record = json.loads((analysed / "ablation_head.json").read_text())
-    assert record["settings"] | {"unit": "head", "how": "zero", "metric": "centroid", "limit": 10} == record["settings"]
+    assert record["settings"] | {"units": "heads", "how": "zero", "classifier": "centroids", "limit": 10} == record["settings"]
     assert 0 <= record["accuracy"] <= 1
     assert len(record["first_order_spearman"]) == 2
     assert run.complete, "the run itself is as it was"
@@ -163,7 +163,7 @@ def test_errors_are_one_clear_line(run, encoder, command, capsys, tmp_path, monk
         ("analyze", folder, "--similarity", "angle"): "one or more of spectra, subspaces, cka, direct",
         ("analyze", folder, "--clusters", 500): "cannot make 500 clusters of 12 heads",
         ("analyze", bare, "--level", "token"): "no token-level moments",
-        ("ablate", "tiny", "synthetic-voice", "--metric", "loss"): "one of zero-shot, centroid, probe",
+        ("ablate", "tiny", "synthetic-voice", "--classifier", "loss"): "known are prompts, centroids, probe",
         ("ablate", "tiny", "synthetic-voice", "--how", "noise"): "zero or mean",
     }
     for words, says in cases.items():

@@ -28,7 +28,7 @@ def test_units_components_and_a_map_that_sums_to_the_score(command, folder, tmp_
     assert pd.read_parquet(tables / "ask_units.parquet").share.sum() == pytest.approx(1, abs=1e-4)
     cells = pd.read_parquet(tables / "ask_map.parquet")
     assert cells.value.sum() == pytest.approx(cells.score.iloc[0], abs=1e-4)
-    assert json.loads((tmp_path / "answer" / "ask.json").read_text())["ask"]["text"] == "a trembling sound"
+    assert json.loads((tmp_path / "answer" / "ask.json").read_text())["text"] == "a trembling sound"
     assert len(list((tmp_path / "answer" / "figures").glob("token_map*.png"))) == 1
 
 

@@ -1,4 +1,4 @@
-"""The command as a user runs it: a real process, real files, real exit codes."""
+"""The command as a user runs it: real files and exit codes; a real process where that could matter."""
 
 import json
 import subprocess
@@ -9,6 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import soundfile
+
+from residual_audio.data import DATASETS, TEMPLATES
+from residual_audio.evaluation import CLASSIFIERS
 
 COMMAND = Path(sys.executable).parent / "residual-audio"
 
@@ -31,22 +34,44 @@ def folder(tmp_path_factory):
     return root
 
 
+LISTS = ("models", "datasets")  # their examples show what to do with a name
 VERBS = ["models", "datasets", "zero-shot", "retrieve", "extract", "analyze", "ablate", "describe", "ask", "adapt", "fold", "compare",
          "few-shot", "search", "report", "reproduce", "demo"]  # fmt: skip
 
 
-@pytest.mark.parametrize("words", [(), *((verb,) for verb in VERBS)])
-def test_help_teaches_with_an_example(words):
-    text = run(*words, "--help").stdout
-    assert "residual-audio" in text
+def test_help_in_a_process_of_its_own():
+    text = run("--help").stdout
     assert "Usage" in text
-    if words:
-        assert any(line.strip().startswith("residual-audio ") for line in text.splitlines()), "no example on a line of its own"
+    for verb in VERBS:
+        assert verb in text
 
 
-def test_lists():
-    assert "tiny" in run("models").stdout
-    assert "synthetic-timbre" in run("datasets").stdout
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_teaches_with_an_example(command, capsys, verb):
+    assert command(verb, "--help") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.strip().startswith(f"residual-audio {verb}") for line in lines) or verb in LISTS, "no example on a line of its own"
+    assert any(line.strip().startswith("residual-audio ") for line in lines)
+
+
+def test_lists(command, capsys):
+    assert command("models") == 0
+    assert "tiny" in capsys.readouterr().out
+    assert command("datasets") == 0
+    listed = capsys.readouterr().out
+    for source in DATASETS.values():
+        assert source.shown in listed
+        assert source.help.split()[0] in listed
+
+
+@pytest.mark.parametrize("verb", ["zero-shot", "ablate"])
+def test_help_lists_every_classifier_and_template(command, capsys, verb):
+    assert command(verb, "--help") == 0
+    words = capsys.readouterr().out.replace("│", " ").split()
+    for name, one in CLASSIFIERS.items():
+        assert f"{name} ({one.help})" in " ".join(words)
+    for name in TEMPLATES:
+        assert any(word.strip("(),") == name for word in words)
 
 
 def test_zero_shot_leaves_a_complete_record(folder, tmp_path):
@@ -70,23 +95,34 @@ def test_zero_shot_leaves_a_complete_record(folder, tmp_path):
     assert (tmp_path / "run" / "tables" / "confusion.csv").exists()
 
 
-def test_strict_turns_a_broken_clip_into_a_failure(folder):
-    run("zero-shot", "tiny", f"folder:{folder}", "--strict", code=1)
+def test_strict_turns_a_broken_clip_into_a_failure(command, folder):
+    assert command("zero-shot", "tiny", f"folder:{folder}") == 0
+    assert command("zero-shot", "tiny", f"folder:{folder}", "--strict") == 1
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("zero-shot", "tinny", "synthetic"), "did you mean tiny"),
-        (("zero-shot", "tiny", "synthetik"), "synthetic"),
+        (("zero-shot", "tiny", "synthetik"), "did you mean synthetic"),
         (("zero-shot", "tiny", "esc50", "--data-root", "/nowhere"), "/nowhere"),
         (("zero-shot", "tiny", "synthetic-voice", "--limit", "8", "--crop", "middle"), "one of start, centre, windows"),
         (("zero-shot", "tiny", "synthetic-voice", "--limit", "8", "--template", "nonsense"), "one of sound-of"),
+        (("zero-shot", "tiny", "synthetic-voice", "--limit", "8", "--classifier", "probe", "--template", "plain"), "reads no prompts"),
+        (("zero-shot", "tiny", "synthetic-voice", "--classifier", "centroid"), "did you mean centroids"),
+        (("zero-shot", "tiny", "synthetic-voice", "--data-root", "/nowhere"), "lies in no folder"),
+        (("ablate", "tiny", "synthetic-voice", "--units", "S9 heads"), "names no unit"),
     ],
 )
-def test_errors_are_one_clear_line(words, says):
-    done = run(*words, code=2)
-    assert says in done.stderr.replace("\n", " ")
+def test_errors_are_one_clear_line(command, capsys, words, says):
+    assert command(*words) == 2
+    told = capsys.readouterr().err
+    assert says in told.replace("\n", " ")
+    assert "Traceback" not in told
+
+
+def test_an_error_in_a_process_of_its_own():
+    done = run("zero-shot", "tinny", "synthetic", code=2)
+    assert "did you mean tiny" in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr
 
 
@@ -94,6 +130,13 @@ def test_the_demo_classifies_looks_inside_and_retunes(tmp_path):
     done = run("demo", "--limit", "60", "--out", tmp_path)
     for name in ("synthetic", "synthetic-timbre", "synthetic-voice"):
         assert name in done.stdout
-        assert json.loads((tmp_path / name / "run.json").read_text())["result"]["top1"]["value"] >= 0
+        record = json.loads((tmp_path / name / "run.json").read_text())
+        clips, classes = pd.read_parquet(tmp_path / name / "clips.parquet"), pd.read_csv(tmp_path / name / "tables" / "classes.csv")
+        assert len(clips) == record["clips"]["used"] == 60
+        right = record["result"]["top1"]["value"]
+        assert right == pytest.approx(np.average(classes.accuracy, weights=classes.clips))
+        assert right > 1.5 / len(classes), "better than chance"
+    for kind, count in (("block", 12), ("head", 184)):
+        assert len(pd.read_parquet(tmp_path / "run" / "tables" / f"ablation_{kind}.parquet")) == count
     assert len(list((tmp_path / "run" / "figures").glob("*.png"))) == 17
     assert "residual" in (tmp_path / "compare" / "tables" / "comparison_summary.csv").read_text()

@@ -18,10 +18,10 @@ def folder(tmp_path_factory):
 
 
 def test_tables_figure_and_record(command, folder, tmp_path, capsys):
-    mine = tmp_path / "mine.txt"
-    mine.write_text("a creaking gate\na voice\n")
+    own = tmp_path / "mine.txt"
+    own.write_text("a creaking gate\na voice\n")
     words = ("--units", "S3B1H0 S3B1H1", "--words", 3, "--components", 1, "--permutations", 3, "--resamples", 2)
-    assert command("describe", folder, "--dictionary", "synthetic", "--dictionary", mine, *words) == 0
+    assert command("describe", folder, "--dictionary", "synthetic", "--dictionary", own, *words) == 0
     shown = capsys.readouterr().out
     assert "S3B1H" in shown
     assert "greedy" in shown
@@ -33,7 +33,7 @@ def test_tables_figure_and_record(command, folder, tmp_path, capsys):
     assert set(lists.method) == {"textspan", "somp", "correlation"}
     assert lists.approximation.str.len().min() > 10
     record = json.loads((folder / "describe.json").read_text())
-    assert record["describe"]["dictionary"]["names"] == ["mine", "synthetic"]
+    assert record["dictionary"]["names"] == ["mine", "synthetic"]
     assert record["command"].startswith("residual-audio describe")
     assert (folder / "figures" / "accuracy_vs_k.png").stat().st_size > 10_000
     assert (folder / "figures" / "accuracy_vs_k.pdf").exists()

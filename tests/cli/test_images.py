@@ -84,7 +84,7 @@ def test_zero_shot_by_prompts(command, clip_dir, pictures, tmp_path, capsys):
 def test_towers_without_a_text_side_use_centroids(command, name, pictures, request, tmp_path):
     assert command("zero-shot", request.getfixturevalue(name), f"folder:{pictures}", "--out", tmp_path) == 0
     record = json.loads((tmp_path / "run.json").read_text())
-    assert record["settings"]["classifier"] == "centroid"
+    assert record["settings"]["classifier"] == "centroids"
     assert record["result"]["top1"]["value"] > 0.5, "three colours that any tower sees"
 
 
@@ -126,11 +126,11 @@ def test_analyze(command, run):
 
 def test_ablate(command, clip_dir, pictures, tmp_path):
     words = ("ablate", clip_dir, f"folder:{pictures}", "--template", PROMPT, "--how", "zero", "--out", tmp_path)
-    assert command(*words, "--unit", "head") == 0
+    assert command(*words, "--units", "S0B1 heads") == 0
     table = pd.read_parquet(tmp_path / "tables" / "ablation_head.parquet")
-    assert len(table) == 12
+    assert table.label.tolist() == [f"S0B1H{i}" for i in range(4)]
     assert table.margin_drop.abs().max() > 0
-    assert len(json.loads((tmp_path / "ablation_head.json").read_text())["clips"]["errors"]) == 1
+    assert len(json.loads((tmp_path / "ablation_head.json").read_text())["errors"]) == 1
 
 
 def test_adapt_then_fold_equals_running(command, clip_dir, pictures, tmp_path):

@@ -48,13 +48,13 @@ def test_with_and_without_an_adapter(table, tmp_path):
     assert "audio→text" in done.stdout
     assert "difference" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
-    found = pd.read_parquet(tmp_path / "out" / "tables" / "retrieval.parquet")
-    assert len(found) == 16
+    stored = pd.read_parquet(tmp_path / "out" / "tables" / "retrieval.parquet")
+    assert len(stored) == 16
     data = load_dataset(str(table), path="file_name", label="file_name", caption=["caption_1", "caption_2"])
     expected = retrieve(encoder, data).table()
-    pd.testing.assert_frame_equal(found[found.model == "base"].drop(columns="model").reset_index(drop=True), expected)
+    pd.testing.assert_frame_equal(stored[stored.model == "base"].drop(columns="model").reset_index(drop=True), expected)
     difference = pd.read_csv(tmp_path / "out" / "tables" / "retrieval_difference.csv")
-    sides = found.pivot(index=["direction", "measure"], columns="model", values="value")
+    sides = stored.pivot(index=["direction", "measure"], columns="model", values="value")
     joined = difference.set_index(["direction", "measure"]).join(sides)
     assert (joined.difference - (joined.adapted - joined.base)).abs().max() < 1e-9
     assert (joined.low <= joined.difference).all()
@@ -62,6 +62,7 @@ def test_with_and_without_an_adapter(table, tmp_path):
     record = json.loads((tmp_path / "out" / "retrieval.json").read_text())
     assert record["clips"]["captions"] == data_captions(data)
     assert record["settings"]["adapter"].endswith("adapter")
+    assert record["dataset"]["notes"]["caption"] == ["caption_1", "caption_2"]
 
 
 def data_captions(data) -> int:
@@ -79,11 +80,6 @@ def test_gains_of_one_change_nothing(table, tmp_path):
     assert (difference[["difference", "low", "high"]] == 0).all(axis=None)
 
 
-def test_help_teaches():
-    text = CliRunner().invoke(app, ["retrieve", "--help"]).output
-    assert any(line.strip().startswith("residual-audio retrieve") for line in text.splitlines())
-
-
 def test_a_dataset_without_captions_says_how_to_give_them(table):
     done = CliRunner().invoke(app, ["retrieve", "tiny", "synthetic-timbre", "--limit", "4"])
     assert isinstance(done.exception, EvaluationError)
@@ -91,6 +87,8 @@ def test_a_dataset_without_captions_says_how_to_give_them(table):
     with pytest.raises(DataError, match="no column 'nope'"):
         captioned(str(table), None, False, None, "nope", "file_name")
     with pytest.raises(typer.BadParameter, match="for tables and hf:"):
-        captioned("synthetic", None, False, None, "caption", "path")
+        captioned("synthetic", None, False, None, "caption", None)
     with pytest.raises(typer.BadParameter, match="single column"):
-        captioned("hf:me/data", None, False, None, "a,b", "path")
+        captioned("hf:me/data", None, False, None, "a,b", None)
+    with pytest.raises(typer.BadParameter, match="is no table"):
+        captioned("synthetic-captions", None, False, None, None, "path")

@@ -12,8 +12,8 @@ from residual_audio.cli import app
 from residual_audio.comparison.compare import compare
 from residual_audio.comparison.few_shot import few_shot, parse_shots
 from residual_audio.data import load_dataset
+from residual_audio.evaluation import EvaluationError
 from residual_audio.evaluation.folds import fold_parts
-from residual_audio.evaluation.readout import EvaluationError
 from residual_audio.models import load_encoder
 
 RECIPE = Recipe(units="S3B1 heads", epochs=2, rate=0.1, batch_size=32)

@@ -19,7 +19,7 @@ from residual_audio.comparison.protocol import Protocol
 from residual_audio.comparison.search import nested_accuracy, order, search
 from residual_audio.comparison.space import Range, grid_trials, parse_space, stage_trials
 from residual_audio.data import load_dataset
-from residual_audio.evaluation.readout import EvaluationError
+from residual_audio.evaluation import EvaluationError
 from residual_audio.extraction import StoreError
 from residual_audio.models import load_encoder
 from residual_audio.options import OptionError

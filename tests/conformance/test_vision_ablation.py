@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from residual_audio.ablation.engine import Ablation, Replacements, first_order
+from residual_audio.ablation.engine import Replacements
+from residual_audio.ablation.first_order import first_order
 from residual_audio.models import load_encoder
 from residual_audio.models.recording import record
 from tests.ablation.test_engine import (  # noqa: F401 — collected here with the fixtures below
@@ -31,8 +32,9 @@ def batch(encoder, image_files):
 def test_first_order_is_the_derivative(encoder, batch, kind):
     """Central differences: a unit whose effect nearly cancels has more curvature than slope."""
     direction, step, zero = torch.randn(encoder.dim, dtype=torch.float64), 1e-5, Replacements.zero(encoder)
-    estimate = first_order(encoder, *batch, lambda e: e @ direction, kind, zero)
-    assert estimate.shape == (len(Ablation(encoder, kind, zero).labels), len(batch[0]))
+    units = encoder.units.select(f"{kind}s")
+    estimate = first_order(encoder, *batch, lambda e: e @ direction, units, zero)
+    assert estimate.shape == (len(units), len(batch[0]))
     reach = {"head": "heads", "block": "write", "mlp": "mlp"}[kind]
 
     def moved(block, by):

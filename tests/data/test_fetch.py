@@ -13,10 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from residual_audio.data import ON_DISK, DataError, load_dataset
-from residual_audio.data import esc50 as esc50_module
+from residual_audio.data import DATASETS, DataError, Published, load_dataset
 from residual_audio.data.fetch import Remote, download, fetch
 from residual_audio.data.origin import Origin
+from residual_audio.data.sets import esc50 as esc50_module
 
 BODY = np.random.default_rng(0).bytes(300_000)
 
@@ -179,7 +179,7 @@ def test_load_dataset_fetches_what_is_absent_and_only_that(server, tmp_path, wri
     server.files["/esc50.zip"] = zipped({"ESC-50-abc/meta/esc50.csv": table, "ESC-50-abc/audio/1-1-A-0.wav": sound})
     origin = replace(esc50_module.ORIGIN, remotes=(server.remote("esc50.zip"),))
     monkeypatch.setattr(esc50_module, "ORIGIN", origin)
-    monkeypatch.setitem(ON_DISK, "esc50", (origin, esc50_module.load, "esc50"))
+    monkeypatch.setitem(DATASETS._all(), "esc50", replace(DATASETS["esc50"], origin=origin))
     root = tmp_path / "root"
     with pytest.raises(DataError, match="download=True"):
         load_dataset("esc50", root)
@@ -200,8 +200,10 @@ def test_offline_names_address_layout_and_the_way_by_hand(tmp_path):
 
 
 def test_stated_checksums_are_well_formed():
-    for origin, _, _ in ON_DISK.values():
-        for remote in origin.remotes:
+    published = [source for source in DATASETS.values() if isinstance(source, Published)]
+    assert published
+    for source in published:
+        for remote in source.origin.remotes:
             algorithm, _, digest = remote.checksum.partition(":")
             assert len(bytes.fromhex(digest)) == hashlib.new(algorithm).digest_size
             assert remote.url.startswith("https://")

@@ -6,7 +6,7 @@ from collections import defaultdict
 import pytest
 
 from residual_audio.data import DataError, load_dataset
-from residual_audio.data.irmas import INSTRUMENTS
+from residual_audio.data.sets.irmas import INSTRUMENTS
 
 
 @pytest.fixture

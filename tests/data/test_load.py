@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from residual_audio.data import KNOWN, DataError, load_dataset
+from residual_audio.data import DATASETS, DataError, Generated, Own, Published, load_dataset, sets
 from residual_audio.data.prompts import TEMPLATES, fill, templates
 
 
@@ -13,11 +18,11 @@ def test_near_matches(name, meant):
 
 
 def test_nothing_near():
-    with pytest.raises(DataError, match=r"no dataset 'qqq'\. Known are esc50, .*hf:REPO"):
+    with pytest.raises(DataError, match=r"no dataset 'qqq'\. Known are esc10, esc50, .*hf:REPO"):
         load_dataset("qqq")
 
 
-@pytest.mark.parametrize("name", ["esc50", "esc10", "tinysol", "vocalsound", "irmas"])
+@pytest.mark.parametrize("name", [name for name, source in DATASETS.items() if isinstance(source, Published)])
 def test_absent_datasets_name_layout_and_address(name, tmp_path):
     with pytest.raises(DataError) as caught:
         load_dataset(name)
@@ -27,8 +32,41 @@ def test_absent_datasets_name_layout_and_address(name, tmp_path):
     assert "https://" in text
 
 
-def test_every_known_name_has_one_line():
-    assert all(text and "\n" not in text for text in KNOWN.values())
+def test_every_file_registers_what_it_holds_with_one_line_of_help():
+    files = {module.name for module in pkgutil.iter_modules(sets.__path__)}
+    homes = {getattr(source.load, "func", source.load).__module__.rpartition(".")[2] for source in DATASETS.values()}
+    assert homes == files
+    assert {"esc50", "esc10", "synthetic", "folder", "table", "hf"} <= set(DATASETS)
+    assert all(source.help and "\n" not in source.help for source in DATASETS.values())
+
+
+def test_the_users_own_data_is_shown_with_its_pattern():
+    shown = {source.shown for source in DATASETS.values() if isinstance(source, Own)}
+    assert shown == {"folder:PATH", "table:PATH", "hf:REPO[:SPLIT]"}
+
+
+def test_a_list_of_datasets_needs_no_torch():
+    code = (
+        "import sys; from residual_audio.data import DATASETS, load_dataset; len(DATASETS); load_dataset('synthetic-voice'); "
+        "print(sorted({'torch', 'transformers', 'pandas'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_what_is_made_on_the_fly_lies_nowhere(tmp_path):
+    assert any(isinstance(source, Generated) for source in DATASETS.values())
+    with pytest.raises(DataError, match="lies in no folder"):
+        load_dataset("synthetic-voice", root=tmp_path)
+
+
+def test_bare_paths_are_folders_or_tables_and_start_at_the_root(tmp_path, write):
+    sound = write(tmp_path / "mine" / "dog" / "x.wav")
+    (tmp_path / "list.csv").write_text(f"path,label\n{sound},dog\n")
+    for name in ("mine", "folder:mine", "list.csv", "table:list.csv", str(tmp_path / "mine"), str(tmp_path / "list.csv")):
+        assert [Path(c.path) for c in load_dataset(name, root=tmp_path).clips] == [sound]
+    for name in ("folder:gone", "table:gone", "gone.csv"):
+        with pytest.raises(DataError, match=r"there is no (folder|file) .*gone"):
+            load_dataset(name, root=tmp_path)
 
 
 def test_a_known_name_wins_over_a_folder(tmp_path, monkeypatch, write):

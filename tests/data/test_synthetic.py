@@ -64,7 +64,7 @@ def test_takes_do_not_meet_those_of_training():
 def test_a_clip_reads_like_a_file_and_survives_pickling():
     clip = load_dataset("synthetic-voice", per_class=1).clips[2]
     samples = read(clip.source, 16000)
-    assert samples.tobytes() == read(pickle.loads(pickle.dumps(clip)).audio, 16000).tobytes()
+    assert samples.tobytes() == read(pickle.loads(pickle.dumps(clip)).source, 16000).tobytes()
     assert len(read(clip.source, 48000)) == 4 * 48000
 
 

@@ -1,8 +1,10 @@
 """Ranks and precisions against scikit-learn and slow formulas; ties never help; captions that clips share are all positives."""
 
 import dataclasses
+import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from residual_audio.data import Clip, load_dataset, make_dataset
 from residual_audio.data.synthesis import take
 from residual_audio.data.synthetic import SyntheticSound
 from residual_audio.evaluation import EvaluationError
-from residual_audio.evaluation.retrieval import caption_pairs, rank_embeddings, rank_queries, retrieve
+from residual_audio.evaluation.retrieval import AdaptedRetrieval, caption_pairs, rank_embeddings, rank_queries, retrieve
 from residual_audio.evaluation.significance import mean_interval
 from residual_audio.models import load_encoder
 
@@ -42,22 +44,22 @@ def some(queries=40, items=30, seed=0, share=0.1):
 def slow(scores, relevant, depth):
     """One query, item by item: the worst order among equals."""
     order = sorted(range(len(scores)), key=lambda i: (-scores[i], relevant[i]))
-    found, total, rank = 0, 0.0, None
+    hits, total, rank = 0, 0.0, None
     for place, item in enumerate(order, start=1):
         if relevant[item]:
-            found += 1
+            hits += 1
             rank = place - 1 if rank is None else rank
             if place <= depth:
-                total += found / place
+                total += hits / place
     return rank, total / min(relevant.sum(), depth)
 
 
 def test_average_precision_is_scikit_learns_where_all_items_count():
     scores, relevant = some()
-    found = rank_queries(scores, relevant, depth=scores.shape[1])
-    np.testing.assert_allclose(found.precision, [average_precision_score(r, s) for s, r in zip(scores, relevant, strict=True)])
-    assert found.precision.mean() == pytest.approx(label_ranking_average_precision_score(relevant, scores))
-    assert np.array_equal(found.positives, relevant.sum(1))
+    ranking = rank_queries(scores, relevant, depth=scores.shape[1])
+    np.testing.assert_allclose(ranking.precision, [average_precision_score(r, s) for s, r in zip(scores, relevant, strict=True)])
+    assert ranking.precision.mean() == pytest.approx(label_ranking_average_precision_score(relevant, scores))
+    assert np.array_equal(ranking.positives, relevant.sum(1))
 
 
 @pytest.mark.parametrize("k", [1, 5, 10])
@@ -65,8 +67,8 @@ def test_recall_is_top_k_accuracy_where_there_is_one_positive(k):
     scores, _ = some()
     target = np.random.default_rng(4).integers(0, 30, 40)
     relevant = np.eye(30, dtype=bool)[target]
-    found = rank_queries(scores, relevant).measures()[f"R@{k}"]
-    assert found.mean() == pytest.approx(top_k_accuracy_score(target, scores, k=k, labels=range(30)))
+    recall = rank_queries(scores, relevant).measures()[f"R@{k}"]
+    assert recall.mean() == pytest.approx(top_k_accuracy_score(target, scores, k=k, labels=range(30)))
 
 
 @settings(max_examples=60, deadline=None)
@@ -76,23 +78,23 @@ def test_the_slow_formula_says_the_same_also_with_ties(items, depth, levels, see
     rng = np.random.default_rng(seed)
     scores, relevant = rng.integers(0, levels, (6, items)).astype(float), rng.random((6, items)) < 0.3
     relevant[:, rng.integers(0, items)] = True
-    found = rank_queries(scores, relevant, depth)
+    ranking = rank_queries(scores, relevant, depth)
     for i in range(6):
         rank, precision = slow(scores[i], relevant[i], depth)
-        assert found.rank[i] == rank
-        assert found.precision[i] == pytest.approx(precision)
-    assert ((found.precision >= 0) & (found.precision <= 1)).all()
+        assert ranking.rank[i] == rank
+        assert ranking.precision[i] == pytest.approx(precision)
+    assert ((ranking.precision >= 0) & (ranking.precision <= 1)).all()
     # No order of the columns changes anything.
     order = rng.permutation(items)
     again = rank_queries(scores[:, order], relevant[:, order], depth)
-    assert np.array_equal(found.rank, again.rank)
-    np.testing.assert_allclose(found.precision, again.precision)
+    assert np.array_equal(ranking.rank, again.rank)
+    np.testing.assert_allclose(ranking.precision, again.precision)
 
 
 def test_a_model_that_tells_nothing_apart_finds_nothing():
     relevant = np.eye(20, dtype=bool)
-    found = rank_queries(np.ones((20, 20)), relevant)
-    assert {name: values.max() for name, values in found.measures().items()} == {"R@1": 0, "R@5": 0, "R@10": 0, "mAP@10": 0}
+    ranking = rank_queries(np.ones((20, 20)), relevant)
+    assert {name: values.max() for name, values in ranking.measures().items()} == {"R@1": 0, "R@5": 0, "R@10": 0, "mAP@10": 0}
     # Where everything is a positive, anything is a hit.
     assert rank_queries(np.ones((2, 3)), np.ones((2, 3), dtype=bool)).precision.tolist() == [1.0, 1.0]
 
@@ -181,12 +183,26 @@ def test_the_embeddings_decide(result, encoder, captions):
 
 def test_clips_without_captions_are_candidates_only(encoder, captions, result):
     silent = [dataclasses.replace(c, captions=()) if i >= 10 else c for i, c in enumerate(captions.clips)]
-    found = retrieve(encoder, make_dataset("half", silent))
-    table = found.table()
+    half = retrieve(encoder, make_dataset("half", silent))
+    table = half.table()
     assert set(table.loc[table.direction == "audio→text", "queries"]) == {10}
     assert set(table.loc[table.direction == "text→audio", "candidates"]) == {len(captions)}
     with pytest.raises(EvaluationError, match="same clips and captions"):
-        found.against(result)
+        half.against(result)
+
+
+def test_results_write_themselves_alone_and_compared(result, tmp_path):
+    result.write(tmp_path / "alone")
+    record = json.loads((tmp_path / "alone" / "retrieval.json").read_text())
+    assert record["clips"] == {"used": len(result.dataset), "captions": len(result.texts), "errors": 0}
+    assert set(record["dataset"]) == {"name", "clips", "notes"}, "labels and folds play no part"
+    assert {p.stem for p in (tmp_path / "alone" / "tables").glob("*.csv")} == {"retrieval", "retrieval_queries"}
+    both = AdaptedRetrieval(result, result, "somewhere")
+    both.write(tmp_path / "both")
+    table = pd.read_parquet(tmp_path / "both" / "tables" / "retrieval.parquet")
+    assert table.model.value_counts().to_dict() == {"base": 8, "adapted": 8}
+    assert (pd.read_parquet(tmp_path / "both" / "tables" / "retrieval_difference.parquet").difference == 0).all()
+    assert json.loads((tmp_path / "both" / "retrieval.json").read_text())["settings"]["adapter"] == "somewhere"
 
 
 def test_differences_are_paired(result):
@@ -202,10 +218,10 @@ def test_unreadable_clips_and_their_captions_are_left_out(encoder, captions, tmp
     bad = tmp_path / "bad.wav"
     bad.write_text("x")
     clips = [*captions.clips[:6], Clip("bad", str(bad), "x", captions=("only of a broken file",))]
-    found = retrieve(encoder, make_dataset("mine", clips))
-    assert list(found.errors) == ["bad"]
-    assert "only of a broken file" not in found.texts
-    assert len(found.dataset) == 6
+    kept = retrieve(encoder, make_dataset("mine", clips))
+    assert list(kept.errors) == ["bad"]
+    assert "only of a broken file" not in kept.texts
+    assert len(kept.dataset) == 6
 
 
 def test_questions_without_an_answer(encoder, whisper_dir, captions):

@@ -1,8 +1,10 @@
-"""Zero-shot and centroid classification, end to end on real files."""
+"""Classification of a dataset end to end on real files, and the folder that it leaves."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import soundfile
 import torch
@@ -10,9 +12,8 @@ from sklearn.neighbors import NearestCentroid
 
 from residual_audio.data import load_dataset
 from residual_audio.data.prompts import TEMPLATES, fill, templates
-from residual_audio.evaluation import EvaluationError, centroid_directions, prompt_directions, zero_shot
-from residual_audio.evaluation.readout import centroid_readout
-from residual_audio.evaluation.zero_shot import with_folds
+from residual_audio.evaluation import CLASSIFIERS, EvaluationError, centroid_directions, prompt_directions, zero_shot
+from residual_audio.evaluation.folds import with_folds
 from residual_audio.models import load_encoder
 
 
@@ -85,7 +86,7 @@ def test_no_clip_helps_to_classify_itself():
     """With labels that mean nothing, centroids of the other folds are at chance; centroids of all clips would not be."""
     data = with_folds(load_dataset("synthetic-voice", per_class=30), "stratified")
     x = torch.randn(len(data), 300)
-    accuracy = centroid_readout(x, data).scores(x).argmax(1).eq(torch.from_numpy(data.targets)).float().mean()
+    accuracy = CLASSIFIERS["centroids"].fit(x, data, None, 0).scores(x).argmax(1).eq(torch.from_numpy(data.targets)).float().mean()
     cheating = (torch.nn.functional.normalize(x, dim=-1) @ centroid_directions(x, torch.from_numpy(data.targets), 8).T).argmax(1)
     assert accuracy < 0.22
     assert cheating.eq(torch.from_numpy(data.targets)).float().mean() > 0.5
@@ -94,9 +95,45 @@ def test_no_clip_helps_to_classify_itself():
 def test_an_encoder_without_text_uses_centroids(whisper_dir, folder):
     encoder = load_encoder(whisper_dir, seconds=1.0)
     result = zero_shot(encoder, load_dataset(f"folder:{folder}"))
-    assert result.classifier == "centroid"
+    assert result.classifier == "centroids"
     assert result.scores.shape == (12, 2)
     assert len(result.per_fold()) == 5
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_every_classifier_scores_a_dataset_and_says_so(tiny, name):
+    data = load_dataset("synthetic-voice", per_class=5)
+    result = zero_shot(tiny, data, classifier=name)
+    assert result.classifier == result.info["settings"]["classifier"] == name
+    assert ("template" in result.info["settings"]) == CLASSIFIERS[name].needs_text
+    embeddings = tiny.embed([c.source for c in data.clips])
+    directions = prompt_directions(tiny, [data.names[x] for x in data.labels], TEMPLATES["sound-of"])
+    expected = CLASSIFIERS[name].fit(embeddings, data, directions, 0).scores(embeddings)
+    torch.testing.assert_close(result.scores, expected)
+
+
+def test_the_result_writes_itself(tiny, folder, tmp_path):
+    """Everything that the command line writes, from Python."""
+    result = zero_shot(tiny, load_dataset(f"folder:{folder}"), template="laion")
+    assert result.write(tmp_path / "out") == tmp_path / "out"
+    for name, table in result.tables.items():
+        stored = pd.read_parquet(tmp_path / "out" / "tables" / f"{name}.parquet")
+        pd.testing.assert_frame_equal(stored, table.reset_index() if table.index.name else table)
+    assert set(result.tables) == {"classes", "confusion", "folds"}
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert record["settings"] | {"template": "laion", "classifier": "prompts", "folds": "official", "seed": 0} == record["settings"]
+    assert record["clips"] == {"used": 12, "errors": 1}
+    assert record["errors"] == result.errors
+    assert record["result"]["top1"]["value"] == result.summary()["top1"].value
+    clips = pd.read_parquet(tmp_path / "out" / "clips.parquet")
+    assert clips[clips.status == "error"].id.tolist() == ["white noise/broken.wav"]
+
+
+def test_a_template_that_nobody_reads_is_refused_before_anything_runs(tiny, whisper_dir, folder):
+    data = load_dataset(f"folder:{folder}")
+    for encoder, name in ((tiny, "centroids"), (load_encoder(whisper_dir, seconds=1.0), "auto")):
+        with pytest.raises(EvaluationError, match=r"--template 'laion'.*reads no prompts"):
+            zero_shot(encoder, data, classifier=name, template="laion", advance=lambda n: pytest.fail("a clip was read"))
 
 
 def test_when_nothing_can_be_read(tiny, tmp_path):
@@ -147,6 +184,6 @@ def test_real_whisper_on_real_recordings(shared):
         pytest.skip("no Whisper weights or no ESC-50 beside the project")
     data = load_dataset("esc10", root=recordings).limited(100)
     result = zero_shot(load_encoder(weights, seconds=5), data)
-    assert result.classifier == "centroid"
+    assert result.classifier == "centroids"
     assert not result.errors
     assert result.summary()["top1"].value > 0.5

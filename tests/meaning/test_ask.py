@@ -21,9 +21,9 @@ def test_shares_of_all_units_and_the_constant_sum_to_one(run, tiny):
     assert answer.info["score_mean"] == pytest.approx(float(scores.mean()), abs=1e-5)
     assert table["mean"].sum() == pytest.approx(float(scores.mean()), abs=1e-5)
     parts = answer.tables["ask_components"]
-    for label, mine in parts.groupby("label"):
+    for label, components in parts.groupby("label"):
         whole = float(table.share[table.label == label].iloc[0])
-        assert mine.share.sum() == pytest.approx(whole, abs=0.02), "components are 99 % of the unit"
+        assert components.share.sum() == pytest.approx(whole, abs=0.02), "components are 99 % of the unit"
 
 
 def test_movement_is_covariance_over_variance():
@@ -64,7 +64,7 @@ def test_the_map_of_a_clip_sums_to_its_score(name, request, tmp_path):
     assert cells.units.sum() == pytest.approx(float(answer.map.of().sum()), abs=1e-5)
     grid = answer.map.total.shape
     assert len(cells) == grid[0] * grid[1]
-    assert answer.tables["mel"].shape[1] == 64
+    assert answer.mel.shape[1] == 64
 
 
 def test_clips_that_are_not_there_are_told(run, tiny, planted):

@@ -41,8 +41,8 @@ def test_against_counts_and_standardises():
 
 
 def test_stability_is_the_share_of_resamples_with_the_word():
-    found = word_stability(torch.tensor([4, 7]), [torch.tensor([7, 1]), torch.tensor([4, 7]), torch.tensor([0]), torch.tensor([7, 4])])
-    assert found.tolist() == [0.5, 0.75]
+    stability = word_stability(torch.tensor([4, 7]), [torch.tensor([7, 1]), torch.tensor([4, 7]), torch.tensor([0]), torch.tensor([7, 4])])
+    assert stability.tolist() == [0.5, 0.75]
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """Words for a run: a planted truth is found, a real run gives whole tables, and what cannot be answered is told."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,9 +9,9 @@ import torch
 
 from residual_audio.data import load_dataset
 from residual_audio.evaluation import zero_shot
-from residual_audio.extraction import extract
-from residual_audio.meaning import MeaningError, describe
-from residual_audio.meaning.describe import choose_units, coherent_stages
+from residual_audio.extraction import Run, extract
+from residual_audio.meaning import MeaningError, ask, describe
+from residual_audio.meaning.describe import coherent_stages
 from residual_audio.meaning.shares import share_batches, unit_embeddings
 from residual_audio.meaning.texts import cache_folder, text_directions
 from residual_audio.models import EncoderError, load_encoder
@@ -17,30 +19,30 @@ from tests.meaning.conftest import PLANTED
 
 
 @pytest.fixture(scope="module")
-def found(planted, own_words, tiny):
+def tables(planted, own_words, tiny):
     return describe(planted[0], own_words, words=3, components=1, permutations=10, resamples=10, select=False, encoder=tiny).tables
 
 
 @pytest.mark.parametrize("method", ["textspan", "somp"])
-def test_planted_words_are_named_with_their_clips(found, planted, method):
+def test_planted_words_are_named_with_their_clips(tables, planted, method):
     run, amounts = planted
-    words = found["words"][found["words"].method == method]
-    lists = found["descriptions"][found["descriptions"].method == method].set_index("label")
+    words = tables["words"][tables["words"].method == method]
+    lists = tables["descriptions"][tables["descriptions"].method == method].set_index("label")
     for head, (label, truth) in enumerate(PLANTED.items()):
-        mine = words[words.label == label].sort_values("rank")
-        assert set(mine.word) == set(truth)
-        assert mine.explained.is_monotonic_increasing
+        named = words[words.label == label].sort_values("rank")
+        assert set(named.word) == set(truth)
+        assert named.explained.is_monotonic_increasing
         assert lists.loc[label, "explained"] > 0.97
         assert lists.loc[label, "stability"] > 0.9
-        assert lists.loc[label, "words"] == "; ".join(mine.word)
+        assert lists.loc[label, "words"] == "; ".join(named.word)
         assert lists.loc[label, "approximation"].startswith("direct")
-        first = mine[mine.word == truth[0]].iloc[0]
+        first = named[named.word == truth[0]].iloc[0]
         most = {run.clips["id"][i] for i in np.argsort(amounts[:, head, 0])[-8:]}
         assert len(set(first.clips.split("; ")) & most) >= 2, "the clips in which the head writes most of it"
 
 
-def test_the_correlation_route_names_what_the_strongest_component_moves(found):
-    words = found["words"][(found["words"].method == "correlation") & (found["words"]["rank"] == 1)].set_index("label").word
+def test_the_correlation_route_names_what_the_strongest_component_moves(tables):
+    words = tables["words"][(tables["words"].method == "correlation") & (tables["words"]["rank"] == 1)].set_index("label").word
     assert sum(words[label] in truth for label, truth in PLANTED.items()) >= 3
 
 
@@ -56,7 +58,8 @@ def real(run, tiny):
 
 def test_a_real_run_gives_whole_tables(real, run):
     lists, words = real.tables["descriptions"], real.tables["words"]
-    units = len(choose_units(run.units, "S3B1 S0B0H0"))
+    units = len(run.units.select("S3B1 S0B0H0"))
+    assert set(lists.label) == {u.label for u in run.units.select("S3B1 S0B0H0")}
     assert lists.method.value_counts().to_dict() == {"textspan": units, "somp": units, "correlation": 2 * units}
     assert len(words) == 4 * len(lists)
     assert lists.explained.between(0, 1 + 1e-9).all()
@@ -67,6 +70,29 @@ def test_a_real_run_gives_whole_tables(real, run):
     again = describe(run, units="S0B0H0", words=4, components=2, permutations=4, resamples=3, select=False)
     both = again.tables["descriptions"].merge(lists[lists.label == "S0B0H0"], on=["method", "component"])
     assert (both.z_null_x == both.z_null_y).all(), "the same unit alone, the same numbers"
+
+
+@pytest.mark.parametrize("text", ["S3 heads", "S3B1 mlps", "S3B1H0 E", "all"])
+def test_a_selection_means_the_same_as_everywhere(run, tiny, text):
+    """Of 184 heads, "S3 heads" are 64; the input embedding is of the kind "input"."""
+    chosen = run.units.select(text)
+    told: list[int] = []
+    result = describe(run, units=text, methods=["somp"], permutations=2, resamples=0, select=False, encoder=tiny, advance=told.append)
+    assert sum(told) == len(chosen) == {"S3 heads": 64, "S3B1 mlps": 1, "S3B1H0 E": 2, "all": len(run.units)}[text]
+    lists, asked = result.tables["descriptions"], ask(run, "rain", text, encoder=tiny).tables["ask_units"]
+    assert set(lists.label) == {u.label for u in chosen} == set(asked.label) - {"constant"}
+    for table in (lists, asked[asked.label != "constant"]):
+        assert dict(zip(table.label, table.kind, strict=True)) == {u.label: u.kind for u in chosen}
+
+
+def test_the_result_writes_itself(real, run, tmp_path):
+    real.write(tmp_path)
+    for name, table in real.tables.items():
+        pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "tables" / f"{name}.parquet"), table)
+    record = json.loads((tmp_path / "describe.json").read_text())
+    assert record["units"] == "S3B1 S0B0H0"
+    assert record["dictionary"]["names"] == ["synthetic"]
+    assert record["run"]["model"] == run.info["model"]
 
 
 def test_shares_are_of_the_unit_length_embedding(run):
@@ -129,8 +155,23 @@ def test_texts_are_kept_by_revision(run, tiny):
 
 def test_other_weights_than_the_runs_are_refused(run):
     other = {**run.info, "model": {**run.info["model"], "revision": "sha256:other"}}
-    with pytest.raises(MeaningError, match="other weights"):
-        text_directions(other, ["a text that is not kept"])
+    with pytest.raises(ValueError, match="other weights"):
+        describe(Run(run.store, other), template="{} that is not kept", select=False)
+
+
+def test_classes_are_called_what_the_run_calls_them(run, tiny, monkeypatch):
+    """The prompts of the selection are filled with the run's class names, not with its labels."""
+    asked: list[list[str]] = []
+
+    def directions(info, texts, *rest):
+        asked.append(list(texts))
+        return text_directions(info, texts, *rest)
+
+    monkeypatch.setattr("residual_audio.meaning.selection.text_directions", directions)
+    names = {label: f"{label}, so called" for label in run.info["labels"]}
+    named = Run(run.store, {**run.info, "class_names": names})
+    describe(named, units="S3B1H0", methods=["somp"], permutations=2, resamples=0, encoder=tiny)
+    assert asked == [list(names.values())]
 
 
 @pytest.mark.parametrize(
@@ -157,8 +198,8 @@ def test_a_run_without_direct_shares_says_how_to_get_them(tiny, tmp_path):
 
 
 def test_an_encoder_without_a_text_side_is_told(whisper_dir, tmp_path):
-    encoder = load_encoder(whisper_dir, seconds=1.0)
-    data = load_dataset("synthetic-voice", per_class=1)
+    encoder = load_encoder(whisper_dir)
+    data = load_dataset("synthetic-voice", per_class=1).limited(2)
     mute = extract(encoder, data, tmp_path / "r", ("direct",))
     with pytest.raises(MeaningError, match="no text side"):
         describe(mute)

@@ -36,9 +36,9 @@ def test_synthetic_has_every_noun_and_every_adjective_of_the_captions():
 
 
 def test_several_are_joined_and_a_word_counts_once(tmp_path):
-    mine = tmp_path / "mine.txt"
-    mine.write_text("# my words\n\nCat\n  a creaking gate \n")
-    book = load_dictionary(["esc50", str(mine)])
+    own = tmp_path / "mine.txt"
+    own.write_text("# my words\n\nCat\n  a creaking gate \n")
+    book = load_dictionary(["esc50", str(own)])
     assert len(book) == 51
     assert dict(zip(book.words, book.sources, strict=True))["cat"] == "esc50"
     assert (book.words[-1], book.sources[-1]) == ("a creaking gate", "mine")

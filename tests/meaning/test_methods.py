@@ -45,19 +45,19 @@ def slow_textspan(rows, texts, count):
 
 def test_textspan_is_the_papers(problem):
     rows, texts = problem
-    found = textspan(rows, texts, 5)
-    assert found.words.tolist() == slow_textspan(rows.numpy(), texts.numpy(), 5)
+    choice = textspan(rows, texts, 5)
+    assert choice.words.tolist() == slow_textspan(rows.numpy(), texts.numpy(), 5)
     inside = np.linalg.svd(rows.numpy(), full_matrices=False)[2][:6]
     for k in range(1, 6):
-        seen = texts[found.words[:k]].numpy() @ inside.T @ inside
-        assert float(found.explained[k - 1]) == pytest.approx(explained_by_regression(rows.numpy(), seen), abs=1e-10)
+        seen = texts[choice.words[:k]].numpy() @ inside.T @ inside
+        assert float(choice.explained[k - 1]) == pytest.approx(explained_by_regression(rows.numpy(), seen), abs=1e-10)
 
 
 def test_textspan_stops_when_all_is_explained(problem):
     rows, texts = problem
-    found = textspan(rows, texts, 20)
-    assert len(found.words) == 6, "the rows span six dimensions"
-    assert float(found.explained[-1]) == pytest.approx(1.0)
+    choice = textspan(rows, texts, 20)
+    assert len(choice.words) == 6, "the rows span six dimensions"
+    assert float(choice.explained[-1]) == pytest.approx(1.0)
 
 
 def test_a_square_root_of_the_second_moments_stands_for_all_clips(problem):
@@ -74,13 +74,13 @@ def test_one_signal_is_scikit_learns_omp(seed):
     rng = np.random.default_rng(seed)
     texts, signal = unit_rows(rng, 60, 20), torch.from_numpy(rng.standard_normal(20))
     oracle = OrthogonalMatchingPursuit(n_nonzero_coefs=5, fit_intercept=False).fit(texts.numpy().T, signal.numpy())
-    found = somp(signal[None], texts, 5)
-    assert set(found.words.tolist()) == set(np.flatnonzero(oracle.coef_).tolist())
-    assert float(found.explained[-1]) == pytest.approx(1 - np.square(signal.numpy() - oracle.predict(texts.numpy().T)).sum()
+    choice = somp(signal[None], texts, 5)
+    assert set(choice.words.tolist()) == set(np.flatnonzero(oracle.coef_).tolist())
+    assert float(choice.explained[-1]) == pytest.approx(1 - np.square(signal.numpy() - oracle.predict(texts.numpy().T)).sum()
                                                        / np.square(signal.numpy()).sum())  # fmt: skip
     words, explained = matching_pursuits(signal[None], texts, 5)
-    assert words[0].tolist() == found.words.tolist()
-    assert torch.allclose(explained[0], found.explained)
+    assert words[0].tolist() == choice.words.tolist()
+    assert torch.allclose(explained[0], choice.explained)
 
 
 def slow_somp(rows, texts, count):
@@ -96,11 +96,11 @@ def slow_somp(rows, texts, count):
 
 def test_many_signals_are_tropps(problem):
     rows, texts = problem
-    found = somp(rows, texts, 6)
+    choice = somp(rows, texts, 6)
     chosen, explained = slow_somp(rows.numpy(), texts.numpy(), 6)
-    assert found.words.tolist() == chosen
-    assert float(found.explained[-1]) == pytest.approx(explained)
-    assert (found.explained.diff() > 0).all()
+    assert choice.words.tolist() == chosen
+    assert float(choice.explained[-1]) == pytest.approx(explained)
+    assert (choice.explained.diff() > 0).all()
 
 
 def test_pursuits_side_by_side_are_each_its_own(problem):

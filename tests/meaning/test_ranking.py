@@ -24,10 +24,10 @@ def shares():
 
 def test_correlations_are_scipys(shares):
     scores, _, targets = shares
-    found = text_correlation(scores, targets)
+    correlation = text_correlation(scores, targets)
     for u in range(6):
         for c in range(4):
-            assert float(found[u, c]) == pytest.approx(pearsonr(scores[:, u, c], targets == c).statistic)
+            assert float(correlation[u, c]) == pytest.approx(pearsonr(scores[:, u, c], targets == c).statistic)
     member = torch.nn.functional.one_hot(targets, 4).double()
 
     def rest(x):
@@ -57,11 +57,11 @@ def slow_accuracy(scores, rest, means, kept, targets):
 def test_accuracy_by_kept_goes_from_none_to_all(shares):
     scores, rest, targets = shares
     order, means = torch.tensor([4, 0, 1, 5, 2, 3]), scores.mean(0)
-    found = accuracy_by_kept(scores, rest, means, order, targets)
-    assert len(found) == 7
+    accuracy = accuracy_by_kept(scores, rest, means, order, targets)
+    assert len(accuracy) == 7
     for k in range(7):
-        assert float(found[k]) == pytest.approx(slow_accuracy(scores, rest, means, set(order[:k].tolist()), targets))
-    assert float(found[-1]) == pytest.approx(float(((scores.sum(1) + rest).argmax(1) == targets).double().mean()))
+        assert float(accuracy[k]) == pytest.approx(slow_accuracy(scores, rest, means, set(order[:k].tolist()), targets))
+    assert float(accuracy[-1]) == pytest.approx(float(((scores.sum(1) + rest).argmax(1) == targets).double().mean()))
 
 
 def test_greedy_takes_the_best_next_unit(shares):

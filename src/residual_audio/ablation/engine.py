@@ -1,27 +1,29 @@
-"""What the embedding becomes when a unit is replaced by zero or by its mean: all units of a kind, one at a time.
+"""What the embedding becomes when a unit is replaced by zero or by its mean: the chosen units, one at a time.
 
-The forward up to the block of an ablated unit runs once; only what comes after it is repeated, and heads of one block
-go through it together.
+The forward up to the block of a chosen unit runs once; only what comes after it is repeated, and chosen heads of one block go through it
+together. Blocks without a chosen unit are run through and otherwise left alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..decomposition.heads import head_weights, split_heads
 from ..models import BlockSite, Encoder
 from ..models.copies import Cores
 from ..models.recording import record
+from ..units import Kind, Unit
 
-Kind = Literal["head", "block", "stage", "mlp"]
-KINDS: tuple[Kind, ...] = ("head", "block", "stage", "mlp")
+# What can be replaced.
+ABLATABLE: tuple[Kind, ...] = ("head", "mlp", "block", "stage")
 
 
 @contextmanager
@@ -53,16 +55,16 @@ class Replacements:
 
     @classmethod
     def zero(cls, encoder: Encoder) -> Replacements:
-        units, make = encoder.units, dict(dtype=encoder.dtype, device=encoder.device)
+        units, make = encoder.units, partial(torch.zeros, dtype=encoder.dtype, device=encoder.device)
         return cls(
             "zero",
-            tuple(torch.zeros(s.heads, units.d_head[s.stage], **make) for s in encoder.sites),
-            tuple(torch.zeros(units.d_model[s.stage], **make) for s in encoder.sites),
+            tuple(make(s.heads, units.d_head[s.stage]) for s in encoder.sites),
+            tuple(make(units.d_model[s.stage]) for s in encoder.sites),
         )
 
     def attention(self, encoder: Encoder, block: int) -> Float[Tensor, " d_model"]:
         """What takes the place of a block's whole attention write: zero means nothing at all, not even the bias."""
-        projection = encoder.module.get_submodule(encoder.sites[block].projection)
+        projection = projection_of(encoder, encoder.sites[block])
         if self.how == "zero":
             return torch.zeros_like(projection.weight[:, 0])
         return projection(self.heads[block].flatten())
@@ -95,136 +97,99 @@ class UnitMeans:
         return embedding
 
     def replacements(self) -> Replacements:
-        put = dict(dtype=self.encoder.dtype, device=self.encoder.device)
-        return Replacements(
-            "mean", tuple((h / self.clips).to(**put) for h in self.heads), tuple((m / self.clips).to(**put) for m in self.mlp)
-        )
+        def put(total: Tensor) -> Tensor:
+            return (total / self.clips).to(dtype=self.encoder.dtype, device=self.encoder.device)
+
+        return Replacements("mean", tuple(map(put, self.heads)), tuple(map(put, self.mlp)))
 
 
-@dataclass(frozen=True)
-class Ablated:
-    """``embeddings[unit, clip]`` with each of ``labels`` replaced."""
+def projection_of(encoder: Encoder, site: BlockSite) -> nn.Linear:
+    """The attention's output projection."""
+    return cast(nn.Linear, encoder.module.get_submodule(site.projection))
 
-    labels: list[str]
-    embeddings: Float[Tensor, "unit clip d"]
+
+def block_of(encoder: Encoder, unit: Unit) -> int:
+    """The number of the first block that a unit lies in."""
+    return next(i for i, s in enumerate(encoder.sites) if s.stage == unit.stage and unit.block in (-1, s.block))
 
 
 class Ablation:
-    """Runs batches with every unit of ``kind`` replaced in turn. ``rows``: clips × units that go through the model at once.
+    """Runs batches with each of ``units`` replaced in turn. ``rows``: clips × units that go through the model at once.
 
     On a CPU, every core takes its own part of the clips through its own modules: cores that share every product wait for each other.
     """
 
-    def __init__(self, encoder: Encoder, kind: Kind, replacements: Replacements, rows: int = 32, threads: int | None = None) -> None:
-        self.encoder, self.kind, self.replacements, self.rows = encoder, kind, replacements, rows
+    def __init__(
+        self, encoder: Encoder, units: Sequence[Unit], replacements: Replacements, rows: int = 32, threads: int | None = None
+    ) -> None:
+        self.encoder, self.units, self.replacements, self.rows = encoder, tuple(units), replacements, rows
         self.cores = Cores(encoder, threads)
 
-    @property
-    def labels(self) -> list[str]:
-        """Of the ablated units, in the order of their results."""
-        units = self.encoder.units
-        if self.kind == "stage":
-            return [f"S{s}" for s in range(len(units.heads))]
-        if self.kind == "block":
-            return [f"S{s}B{b}" for s, b in units.blocks]
-        return [u.label for u in units.where(self.kind)]
-
-    def run(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> tuple[Tensor, Ablated]:
+    def run(
+        self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]
+    ) -> tuple[Float[Tensor, "clip d"], Float[Tensor, "unit clip d"]]:
         """The embeddings as they are, and with each unit replaced."""
         count = min(self.cores.count, len(features))
-        found = self.cores.map(self._part, features.tensor_split(count), longer.tensor_split(count))
-        return torch.cat([plain for plain, _ in found]), Ablated(self.labels, torch.cat([a.embeddings for _, a in found], 1))
+        parts = self.cores.map(self._part, features.tensor_split(count), longer.tensor_split(count))
+        return torch.cat([plain for plain, _ in parts]), torch.cat([changed for _, changed in parts], 1)
 
-    def _part(self, encoder: Encoder, features: Tensor, longer: Tensor) -> tuple[Tensor, Ablated]:
-        return Ablation(encoder, self.kind, self.replacements, self.rows, threads=1)._run(features, longer)
+    def _part(self, encoder: Encoder, features: Tensor, longer: Tensor) -> tuple[Tensor, Tensor]:
+        return Ablation(encoder, self.units, self.replacements, self.rows, threads=1)._run(features, longer)
 
     @torch.inference_mode()
-    def _run(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> tuple[Tensor, Ablated]:
-        entries: list[Tensor] = []
-        outputs: list[Tensor] = []
-        with record(
-            self.encoder,
-            entry=lambda site, x: entries.append(x),
-            heads=(lambda site, z: outputs.append(z)) if self.kind == "head" else None,
-        ):
+    def _run(self, features: Tensor, longer: Tensor) -> tuple[Tensor, Tensor]:
+        by_block: dict[int, list[Unit]] = {}
+        for unit in self.units:
+            by_block.setdefault(block_of(self.encoder, unit), []).append(unit)
+        entries: dict[tuple[int, int], Tensor] = {}
+        outputs: dict[tuple[int, int], Tensor] = {}
+        with ExitStack() as stack:
+            looked = tuple(self.encoder.sites[i] for i in by_block)
+            stack.enter_context(record(self.encoder, entry=lambda s, x: entries.update({(s.stage, s.block): x}), sites=looked))
+            for_heads = tuple(self.encoder.sites[i] for i, some in by_block.items() if any(u.kind == "head" for u in some))
+            stack.enter_context(record(self.encoder, heads=lambda s, z: outputs.update({(s.stage, s.block): z}), sites=for_heads))
             plain = self.encoder.encode(features, longer)
-        if self.kind == "head":
-            parts = [self._heads(i, entries[i], outputs[i]) for i in range(len(entries))]
-        elif self.kind == "stage":
-            first = [next(i for i, site in enumerate(self.encoder.sites) if site.stage == s) for s in range(len(self.encoder.stages))]
-            parts = [self._stage(i, entries[i]) for i in first]
-        else:
-            one = self._block if self.kind == "block" else self._mlp
-            parts = [one(i, entries[i]) for i in range(len(entries))]
-        return plain, Ablated(self.labels, torch.cat(parts))
+        changed: dict[Unit, Tensor] = {}
+        for i, units in by_block.items():
+            place = (self.encoder.sites[i].stage, self.encoder.sites[i].block)
+            heads = [u for u in units if u.kind == "head"]
+            if heads:
+                changed |= zip(heads, self._heads(i, [u.head for u in heads], entries[place], outputs[place]), strict=True)
+            for unit in units:
+                if unit.kind != "head":
+                    one = {"block": self._block, "stage": self._stage, "mlp": self._mlp}[unit.kind]
+                    changed[unit] = one(i, entries[place])
+        return plain, torch.stack([changed[unit] for unit in self.units])
 
-    def _heads(self, block: int, entry: Tensor, z: Tensor) -> Float[Tensor, "head clip d"]:
+    def _heads(self, block: int, heads: list[int], entry: Tensor, z: Tensor) -> list[Float[Tensor, "clip d"]]:
         site, clips = self.encoder.sites[block], len(entry)
-        projection = self.encoder.module.get_submodule(site.projection)
+        projection = projection_of(self.encoder, site)
         weights = head_weights(projection.weight, site.heads)
         written, split = projection(z), split_heads(z, site.heads)
-        results = []
-        for start in range(0, site.heads, max(1, self.rows // clips)):
-            chosen = slice(start, min(start + max(1, self.rows // clips), site.heads))
-            count = chosen.stop - chosen.start
+        together = max(1, self.rows // clips)
+        results: list[Tensor] = []
+        for chosen in (heads[i : i + together] for i in range(0, len(heads), together)):
             change = self.replacements.heads[block][chosen] - split[..., chosen, :]
             # [unit, window, token, d_model]: units outermost, as the repeated clips are.
             changed = written + torch.einsum("wthd,hmd->hwtm", change, weights[chosen])
-            repeated = entry.repeat(count, *(1,) * (entry.ndim - 1))
+            repeated = entry.repeat(len(chosen), *(1,) * (entry.ndim - 1))
             with supplied(self.encoder, site, lambda x, changed=changed: changed.reshape(x.shape)):
-                results.append(self.encoder.resume(repeated, block).unflatten(0, (count, clips)))
-        return torch.cat(results)
+                results += self.encoder.resume(repeated, block).unflatten(0, (len(chosen), clips))
+        return results
 
-    def _block(self, block: int, entry: Tensor) -> Float[Tensor, "one clip d"]:
+    def _block(self, block: int, entry: Tensor) -> Float[Tensor, "clip d"]:
         write = self.replacements.attention(self.encoder, block)
         with supplied(self.encoder, self.encoder.sites[block], lambda x: write.expand_as(x)):
-            return self.encoder.resume(entry, block)[None]
+            return self.encoder.resume(entry, block)
 
-    def _stage(self, first: int, entry: Tensor) -> Float[Tensor, "one clip d"]:
+    def _stage(self, first: int, entry: Tensor) -> Float[Tensor, "clip d"]:
         with ExitStack() as stack:
             for i, site in enumerate(self.encoder.sites):
                 if site.stage == self.encoder.sites[first].stage:
                     write = self.replacements.attention(self.encoder, i)
                     stack.enter_context(supplied(self.encoder, site, lambda x, write=write: write.expand_as(x)))
-            return self.encoder.resume(entry, first)[None]
+            return self.encoder.resume(entry, first)
 
-    def _mlp(self, block: int, entry: Tensor) -> Float[Tensor, "one clip d"]:
+    def _mlp(self, block: int, entry: Tensor) -> Float[Tensor, "clip d"]:
         with record(self.encoder, mlp=lambda s, m: self.replacements.mlp[block].expand_as(m), sites=(self.encoder.sites[block],)):
-            return self.encoder.resume(entry, block)[None]
-
-
-def first_order(
-    encoder: Encoder,
-    features: Float[Tensor, "clip channel frame mel"],
-    longer: Bool[Tensor, " clip"],
-    score: Callable[[Float[Tensor, "clip d"]], Float[Tensor, " clip"]],
-    kind: Kind,
-    replacements: Replacements,
-) -> Float[Tensor, "unit clip"]:
-    r"""How much each unit's replacement would lower ``score(embedding)``, to first order: $\nabla_z s \cdot (z - r)$.
-
-    One forward and one backward pass give all units. Units are in the order of :attr:`Ablation.labels`.
-    """
-    kept: list[Tensor] = []
-
-    def keep(site: BlockSite, x: Tensor) -> None:
-        x.retain_grad()
-        kept.append(x)
-
-    clips = len(features)
-    reach = {"head": "heads", "mlp": "mlp"}.get(kind, "write")
-    with torch.enable_grad(), record(encoder, **{reach: keep}):
-        score(encoder.encode(features.detach().requires_grad_(), longer)).sum().backward(inputs=kept)  # and not the weights
-    rows = []
-    for i, (site, x) in enumerate(zip(encoder.sites, kept, strict=True)):
-        if kind == "head":
-            towards = replacements.heads[i].flatten()
-        else:
-            towards = replacements.mlp[i] if kind == "mlp" else replacements.attention(encoder, i)
-        effect = (x.grad * (x.detach() - towards)).reshape(clips, -1, x.shape[-1]).sum(1)
-        rows.append(split_heads(effect, site.heads).sum(-1).T if kind == "head" else effect.sum(-1)[None])
-    if kind == "stage":
-        return torch.stack(
-            [torch.cat([r for r, s in zip(rows, encoder.sites, strict=True) if s.stage == n]).sum(0) for n in range(len(encoder.stages))]
-        )
-    return torch.cat(rows)
+            return self.encoder.resume(entry, block)

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..data import Dataset
 from ..data.prompts import DEFAULT_TEMPLATE, templates
+from ..evaluation import EvaluationError
 from ..evaluation.classifiers import prompt_directions
 from ..evaluation.folds import with_folds
-from ..evaluation.readout import EvaluationError
 from ..models import Encoder
 from ..options import option_specs
 from .methods import METHODS

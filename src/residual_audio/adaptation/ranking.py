@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..analysis.discriminability import fisher_ratio
-from ..evaluation.readout import EvaluationError
+from ..evaluation import EvaluationError
 from ..models import BlockSite
 from ..models.recording import record
 from ..units import SelectionError, UnitTable

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from torch import Tensor
 
-from ..evaluation.readout import EvaluationError
+from ..evaluation import EvaluationError
 from ..extraction.run import Run
 from ..spectra import Basis, Moments
 from .gain import ResiDual, gain_set, random_basis

@@ -11,9 +11,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..data import Dataset
+from ..evaluation import EvaluationError
 from ..evaluation.classifiers import centroid_directions
 from ..evaluation.folds import Parts
-from ..evaluation.readout import EvaluationError
 from ..models import Encoder
 from .gain import ResiDual
 from .objective import Objective, centred

@@ -59,7 +59,7 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
 }
 for panel, verbs in VERBS.items():
     for name, verb in verbs.items():
-        app.command(name, rich_help_panel=panel)(verb)
+        app.command(name, cls=getattr(verb, "command_class", None), rich_help_panel=panel)(verb)
 
 
 def print_version(wanted: bool) -> bool:

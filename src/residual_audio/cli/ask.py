@@ -12,16 +12,14 @@ if TYPE_CHECKING:
     from ..meaning import Answer
 
 
-def register(app: typer.Typer) -> None:
-    app.command("ask")(ask)
-
-
 def ask(
     run: Annotated[
         str, typer.Argument(metavar="RUN", help="A finished run of `residual-audio extract` with `direct` in its --granularity.")
     ],
     text: Annotated[str, typer.Argument(metavar="TEXT", help='What to ask for, such as "a dog barking".')],
-    units: Annotated[str, typer.Option(help='all, heads, mlps, S3, S2B1, or labels such as "S2B1H7 S3B0M".')] = "all",
+    units: Annotated[
+        str, typer.Option(help='all, heads, mlps; with stages, blocks or labels: "S3 heads", "S2B1", "S2B1H7 S3B0M E".')
+    ] = "all",
     components: Annotated[int, typer.Option(min=1, help="Principal components looked at in each of the first units.")] = 3,
     top: Annotated[int, typer.Option(min=1, help="Units and components shown.")] = 8,
     clip: Annotated[
@@ -43,33 +41,29 @@ def ask(
     """
     from ..extraction import Run, StoreError
     from ..meaning import ask as run_question
-    from .describe import quiet
-    from .screen import console
+    from .screen import console, quiet_libraries
 
     opened = Run.open(run)
     here = out if out is not None else opened.store.local
     if clip is not None and here is None:
         raise StoreError(f"{run} is remote; say where the figure goes with --out")
-    quiet()
+    quiet_libraries()
     answer = run_question(opened, text, units, components=components, top=top, clip=clip, template=template)
-    show(answer, top)
     if out is not None:
-        from ..report.tables import write_table
-        from .output import write_record
-
-        for name, table in answer.tables.items():
-            if name != "mel":
-                write_table(table, out / "tables", name)
-        write_record(out / "ask.json", {"ask": answer.info, "run": {k: opened.info[k] for k in ("model", "dataset", "settings")}})
-        console.print(f"tables: {out / 'tables'}", highlight=False, soft_wrap=True)
-    if answer.map is not None and here is not None:
+        answer.write(out)
+    drawn = None
+    if answer.mel is not None and here is not None:
         from ..report.figures import Context
         from ..report.figures.style import save
         from ..report.figures.token_map import FIGURE
 
-        context = Context(model=opened.info["model"]["name"], dataset=opened.info["dataset"]["name"], regime="direct shares")
+        context = Context.of({"model": answer.info["model"], "dataset": answer.info["dataset"], "regime": "direct shares"})
         name = re.sub(r"\W+", "-", f"{FIGURE.name}-{clip}-{text}").strip("-")[:100]
-        drawn = save(FIGURE(answer.tables, context), here / "figures", name)
+        drawn = save(FIGURE({**answer.tables, "mel": answer.mel}, context), here / "figures", name)
+    show(answer, top)
+    if out is not None:
+        console.print(f"tables: {out / 'tables'}", highlight=False, soft_wrap=True)
+    if drawn is not None:
         console.print(f"map: {drawn[1]}", highlight=False, soft_wrap=True)
 
 

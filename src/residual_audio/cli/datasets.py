@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
-
-def register(app: typer.Typer) -> None:
-    app.command("datasets")(datasets)
-
 
 def datasets() -> None:
     """List the datasets that can be named, and how to point at your own.
@@ -19,10 +13,10 @@ def datasets() -> None:
     """
     from rich.table import Column, Table
 
-    from ..data import KNOWN
+    from ..data import DATASETS
     from .screen import console
 
     table = Table(Column("name", no_wrap=True), "what it is", title="Datasets")
-    for name, what in KNOWN.items():
-        table.add_row(name, what)
+    for source in DATASETS.values():
+        table.add_row(source.shown, source.help)
     console.print(table)

@@ -7,17 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options as given
-
 if TYPE_CHECKING:
     from ..meaning import Description
 
 SHOWN = 5
 SHORT = {"textspan": "span", "somp": "somp", "correlation": "corr"}
-
-
-def register(app: typer.Typer) -> None:
-    app.command("describe")(describe)
 
 
 def describe(
@@ -27,13 +21,15 @@ def describe(
     dictionary: Annotated[
         list[str] | None,
         typer.Option(
-            help="audioset, esc50, instruments, voice, attributes, synthetic, or a text file with one concept a line; may be given several "
-            "times. Default: audioset and attributes; for `tiny` synthetic, the words it knows."
+            help="audioset, esc50, instruments, voice, attributes, synthetic, or a text file with one concept per line; may be given "
+            "several times. Default: audioset and attributes; for `tiny` synthetic, the words it knows."
         ),
     ] = None,
-    units: Annotated[str, typer.Option(help='heads, mlps, all, S3, S2B1, or labels such as "S2B1H7 S3B0M".')] = "heads",
+    units: Annotated[
+        str, typer.Option(help='heads, mlps, all; with stages, blocks or labels: "S3 heads", "S2B1", "S2B1H7 S3B0M E".')
+    ] = "heads",
     method: Annotated[str, typer.Option(help="textspan, somp, correlation; comma-separated.")] = "textspan,somp,correlation",
-    words: Annotated[int, typer.Option(min=2, help="Words a list.")] = 5,
+    words: Annotated[int, typer.Option(min=2, help="Words per list.")] = 5,
     components: Annotated[int, typer.Option(min=1, help="Principal components of each unit that the correlation route names.")] = 5,
     permutations: Annotated[int, typer.Option(min=2, help="Permuted runs of each method for the null of the coherence.")] = 50,
     resamples: Annotated[int, typer.Option(min=0, help="Bootstrap resamples of the clips for the stability of words.")] = 20,
@@ -50,41 +46,37 @@ def describe(
     class_template: Annotated[str, typer.Option(help="Prompts for the classes in the selection.")] = "sound-of",
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw accuracy_vs_k (PDF and PNG).")] = True,
     out: Annotated[Path | None, typer.Option(help="Where tables/ and figures/ go; default: into the run.")] = None,
-    seed: given.Seed = 0,
+    seed: Annotated[int, typer.Option(help="Seed of permutations, resamples and halves.")] = 0,
 ) -> None:
     """Words for what each unit varies in, chosen from a dictionary, with scores that say how far to trust them.
 
-    `tables/words` has a row a word, `tables/descriptions` a row a list: variance explained, coherence against random words
+    `tables/words` has one row per word, `tables/descriptions` one row per list: variance explained, coherence against random words
     (z_dictionary) and against the same method on permuted data (z_null, p_null), stability over resampled clips.
     `tables/coherent_stages` says in which stage the most coherent heads are; `tables/selection` how accurate the model stays with k heads.
 
     ```
     residual-audio extract tiny synthetic --granularity head,embedding,direct --out runs/synthetic
     residual-audio describe runs/synthetic
-    residual-audio describe runs/esc50 --dictionary audioset --dictionary my-words.txt --units "S3 S2B5" --method textspan
+    residual-audio describe runs/esc50 --dictionary audioset --dictionary my-words.txt --units "S3 S2B5 heads" --method textspan
     ```
     """
     from ..extraction import Run, StoreError
     from ..meaning import describe as run_description
-    from ..meaning.describe import choose_units
-    from ..report.tables import write_table
-    from .output import write_record
-    from .screen import console, progress
+    from ..units import WRITERS
+    from .screen import console, progress, quiet_libraries
 
     opened = Run.open(run)
     here = opened.store.local if out is None else out
     if here is None:
         raise StoreError(f"{run} is remote; say where tables go with --out")
-    quiet()
-    with progress(f"words for {opened.info['model']['name']}", len(choose_units(opened.units, units))) as advance:
+    quiet_libraries()
+    with progress(f"words for {opened.info['model']['name']}", len(opened.units.select(units, only=WRITERS))) as advance:
         result = run_description(
             opened, dictionary, units, methods=[m.strip() for m in method.split(",") if m.strip()], words=words, components=components,
             permutations=permutations, resamples=resamples, template=template, centre=centre, select=select, class_template=class_template,
             seed=seed, advance=advance,
         )  # fmt: skip
-    for name, table in result.tables.items():
-        write_table(table, here / "tables", name)
-    write_record(here / "describe.json", {"describe": result.info, "run": {k: opened.info[k] for k in ("model", "dataset", "settings")}})
+    result.write(here)
     if figures and "selection" in result.tables:
         from ..report.figures import Context
         from ..report.figures.accuracy_vs_k import FIGURE
@@ -93,14 +85,6 @@ def describe(
         save(FIGURE(result.tables, Context.of(result.info)), here / "figures", FIGURE.name)
     show(result)
     console.print(f"tables: {here / 'tables'}", highlight=False, soft_wrap=True)
-
-
-def quiet() -> None:
-    """No bars of transformers' own while a model is opened for its texts."""
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
 
 
 def show(result: Description) -> None:
@@ -115,8 +99,8 @@ def show(result: Description) -> None:
     screen = Table(title=escape(title))
     for name in ("unit", "by", "words", "expl.", "z", "null z", "p", "stable"):
         screen.add_column(name, no_wrap=name != "words", justify="left" if name in ("unit", "by", "words") else "right")
-    for method, mine in lists.groupby("method", sort=False):
-        for _, r in mine.nlargest(SHOWN, "z_null").iterrows():
+    for method, of_method in lists.groupby("method", sort=False):
+        for _, r in of_method.nlargest(SHOWN, "z_null").iterrows():
             unit = r.label + (f" PC{r.component}" if r.component else "")
             trust = (f"{r.z_dictionary:+.1f}", f"{r.z_null:+.1f}", f"{r.p_null:.2f}", f"{r.stability:.2f}")
             screen.add_row(unit, SHORT[str(method)], escape(r.words), f"{100 * r.explained:.0f} %", *trust)

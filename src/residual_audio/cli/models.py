@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
-
-def register(app: typer.Typer) -> None:
-    app.command("models")(models)
-
 
 def models() -> None:
     """List the models that are known, and what each needs.

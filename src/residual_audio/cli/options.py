@@ -43,10 +43,10 @@ class Data(Options):
     download: bool = option(False, "Fetch the dataset if it is not there (checksums are verified).")
     limit: int | None = option(None, "Use at most so many clips, spread over the classes.", least=1)
 
-    def open(self, name: str) -> Dataset:
+    def open(self, name: str, **options: Any) -> Dataset:
         from ..data import load_dataset
 
-        loaded = load_dataset(name, root=self.data_root, download=self.download)
+        loaded = load_dataset(name, root=self.data_root, download=self.download, **options)
         return loaded if self.limit is None else loaded.limited(self.limit)
 
 

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import options as given
+from ..models.loading import Loading
+from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ..data import Dataset
-    from ..evaluation.retrieval import RetrievalResult
+    from ..evaluation.retrieval import AdaptedRetrieval, RetrievalResult
 
 
-def register(app: typer.Typer) -> None:
-    app.command("retrieve")(retrieve)
-
-
+@takes(data=Data, machine=Machine, loading=Loading)
 def retrieve(
-    model: given.ModelArgument,
-    dataset: given.DatasetArgument,
+    model: ModelArgument,
+    dataset: DatasetArgument,
+    data: Data,
+    machine: Machine,
+    loading: Loading,
     adapter: Annotated[
         str | None, typer.Option(help="A directory that `adapt` wrote: the model with and without it, and the paired difference.")
     ] = None,
@@ -30,17 +30,12 @@ def retrieve(
         str | None,
         typer.Option(help="Columns of a table or of `hf:` that hold captions, comma-separated; default: the column `caption`."),
     ] = None,
-    path_column: Annotated[str, typer.Option("--path", help="The column of a table that holds the files.")] = "path",
-    data_root: given.DataRoot = None,
-    download: given.Download = False,
-    limit: given.Limit = None,
+    path_column: Annotated[
+        str | None, typer.Option("--path", help="The column of a table that holds the files; default: the column `path`.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Directory for retrieval.json and tables/.")] = None,
-    batch_size: given.BatchSize = 16,
-    workers: given.Workers = None,
-    device: given.Device = "cpu",
-    crop: given.Crop = None,
-    pad: given.Pad = None,
-    seed: given.Seed = 0,
+    batch_size: Annotated[int, typer.Option(min=1, help="Clips that go through the model at once.")] = 16,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
 ) -> None:
     """Find clips by captions and captions by clips: R@1, R@5, R@10 and mAP@10, with 95 % bootstrap intervals over queries.
 
@@ -55,78 +50,61 @@ def retrieve(
     """
     from ..adaptation.adapter import load_adapter
     from ..adaptation.attach import attached
+    from ..evaluation.retrieval import AdaptedRetrieval
     from ..evaluation.retrieval import retrieve as run_retrieval
-    from .screen import console, errors, progress
+    from .screen import progress, say, unreadable
 
-    encoder = given.open_model(model, device, crop=crop, pad=pad)
-    data = captioned(dataset, data_root, download, limit, caption, path_column)
+    encoder, clips = open_model(model, machine, loading), captioned(dataset, data, caption, path_column)
     residual = None if adapter is None else load_adapter(adapter, encoder).to(encoder.device, encoder.dtype)
-    results: dict[str, RetrievalResult] = {}
-    with progress(f"{encoder.name} on {data.name}", len(data) * (2 if residual else 1)) as advance:
-        results["base"] = run_retrieval(encoder, data, batch_size, workers, seed, advance)
+    choices: dict[str, Any] = {"batch_size": batch_size, "workers": machine.workers, "seed": seed}
+    with progress(f"{encoder.name} on {clips.name}", len(clips) * (2 if residual else 1)) as advance:
+        base = run_retrieval(encoder, clips, **choices, advance=advance)
+        result: RetrievalResult | AdaptedRetrieval = base
         if residual is not None:
             with attached(encoder, residual):
-                results["adapted"] = run_retrieval(encoder, data, batch_size, workers, seed, advance)
-    base = results["base"]
-    if base.errors:
-        first = "\n".join(f"  {message}" for message in list(base.errors.values())[:5])
-        errors.print(
-            f"{len(base.errors)} of {len(data)} clips could not be read and were left out:\n{first}", highlight=False, soft_wrap=True
-        )
-    difference = results["adapted"].against(base) if "adapted" in results else None
-    show(results, difference, f"{encoder.name} on {data.name}")
+                result = AdaptedRetrieval(base, run_retrieval(encoder, clips, **choices, advance=advance), str(adapter))
     if out is not None:
-        import pandas as pd
-
-        from ..report.tables import write_table
-        from .output import provenance, write_record
-
-        every = {"retrieval": "table", "retrieval_queries": "queries"}
-        for name, method in every.items():
-            write_table(pd.concat([getattr(r, method)().assign(model=m) for m, r in results.items()]), out / "tables", name)
-        if difference is not None:
-            write_table(difference, out / "tables", "retrieval_difference")
-        settings = {"adapter": adapter, "caption": caption, "limit": limit, "batch_size": batch_size, "seed": seed}
-        record = provenance(encoder, data, settings)
-        del record["dataset"]["classes"], record["dataset"]["folds"]  # labels and folds play no part
-        record["clips"] = {"used": len(base.dataset), "captions": len(base.texts), "errors": base.errors}
-        write_record(out / "retrieval.json", record)
-        console.print(f"tables: {out / 'tables'}", highlight=False, soft_wrap=True)
+        result.write(out)
+    unreadable(result.errors, len(clips))
+    show(result, f"{encoder.name} on {clips.name}")
+    if out is not None:
+        say(f"tables: {out / 'tables'}")
 
 
-def captioned(dataset: str, root: Path | None, download: bool, limit: int | None, caption: str | None, path_column: str) -> Dataset:
+def captioned(dataset: str, data: Data, caption: str | None, path: str | None) -> Dataset:
     """The dataset with its captions; of a table, only files and captions are read."""
-    from ..data import load_dataset
-
     names = [c.strip() for c in (caption or "").split(",") if c.strip()]
     options: dict[str, Any] = {}
     if dataset.startswith("table:") or dataset.lower().endswith((".csv", ".parquet")):
         # Labels play no part: the files themselves take their place.
-        options = {"path": path_column, "label": path_column, "caption": names or None}
+        options = {"path": path or "path", "label": path or "path", "caption": names or None}
+    elif path is not None:
+        raise typer.BadParameter(f"{dataset} is no table; --path names a column of one", param_hint="--path")
     elif dataset.startswith("hf:") and names:
         if len(names) > 1:
             raise typer.BadParameter("hf: takes a single column of captions", param_hint="--caption")
         options = {"caption": names[0]}
     elif names:
         raise typer.BadParameter(f"{dataset} has no columns; --caption is for tables and hf:", param_hint="--caption")
-    loaded = load_dataset(dataset, root=root, download=download, **options)
-    return loaded if limit is None else loaded.limited(limit)
+    loaded = data.open(dataset, **options)
+    return replace(loaded, notes={**loaded.notes, "caption": names}) if names else loaded
 
 
-def show(results: dict[str, RetrievalResult], difference: pd.DataFrame | None, title: str) -> None:
+def show(result: RetrievalResult | AdaptedRetrieval, title: str) -> None:
     """Both directions on one screen."""
     from rich.table import Table
 
     from ..evaluation.significance import Interval
     from .screen import console
 
-    base = results["base"]
-    tables = {name: result.table() for name, result in results.items()}
-    heads = [f"{name}, %" if len(tables) > 1 else "percent [95 %]" for name in tables]
-    caption = f"{len(base.dataset)} clips, {len(base.texts)} captions; chance depends on how many positives a query has"
+    tables = result.tables
+    clips, difference = result.info["clips"], tables.get("retrieval_difference")
+    sides = {str(name): side.reset_index(drop=True) for name, side in tables["retrieval"].groupby("model", sort=False)}
+    heads = [f"{name}, %" if len(sides) > 1 else "percent [95 %]" for name in sides]
+    caption = f"{clips['used']} clips, {clips['captions']} captions; chance depends on how many positives a query has"
     screen = Table("", "measure", *heads, *(["difference, points [95 %]"] if difference is not None else []), title=title, caption=caption)
-    for i, row in tables["base"].iterrows():
-        cells = [Interval(*t.loc[i, ["value", "low", "high"]]).percent() for t in tables.values()]
+    for i, row in sides["base"].iterrows():
+        cells = [Interval(*side.loc[i, ["value", "low", "high"]]).percent() for side in sides.values()]
         if difference is not None:
             value, low, high = 100 * difference.loc[i, ["difference", "low", "high"]].astype(float)
             cells.append(f"{value:+.1f} [{low:+.1f}, {high:+.1f}]")

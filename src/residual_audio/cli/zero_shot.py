@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options as given
+from ..models.loading import Loading
+from .late_help import ClassifierName, Template, classifier_help, helped, template_help
+from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes
 
 if TYPE_CHECKING:
     from ..evaluation import ZeroShotResult
 
 
-def register(app: typer.Typer) -> None:
-    app.command("zero-shot")(zero_shot)
-
-
+@helped(classifier=classifier_help, template=template_help)
+@takes(data=Data, machine=Machine, loading=Loading)
 def zero_shot(
-    model: given.ModelArgument,
-    dataset: given.DatasetArgument,
-    data_root: given.DataRoot = None,
-    download: given.Download = False,
-    template: given.Template = "sound-of",
-    classifier: Annotated[
-        str, typer.Option(help="prompts, centroid (mean of the other folds' clips), or auto: prompts where there is a text side.")
-    ] = "auto",
-    folds: given.Folds = "official",
-    limit: given.Limit = None,
-    out: given.Out = None,
-    batch_size: given.BatchSize = 16,
-    workers: given.Workers = None,
-    device: given.Device = "cpu",
-    seed: given.Seed = 0,
-    seconds: given.Seconds = None,
-    crop: given.Crop = None,
-    pad: given.Pad = None,
+    model: ModelArgument,
+    dataset: DatasetArgument,
+    data: Data,
+    machine: Machine,
+    loading: Loading,
+    classifier: ClassifierName = "auto",
+    template: Template = None,
+    folds: Annotated[
+        str,
+        typer.Option(
+            help="official (the dataset's own; else stratified, keeping speakers and recordings together) or stratified (random)."
+        ),
+    ] = "official",
+    out: Annotated[Path | None, typer.Option(help="Directory for run.json, clips.parquet and tables/.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Clips that go through the model at once.")] = 16,
+    seed: Annotated[int, typer.Option(help="Seed of made folds and of the bootstrap.")] = 0,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 if any clip could not be read.")] = False,
 ) -> None:
     """Classify a dataset with the model as it is, with 95 % bootstrap intervals.
@@ -48,46 +47,36 @@ def zero_shot(
     ```
     """
     from ..evaluation import zero_shot as evaluate
-    from .output import write_zero_shot
-    from .screen import console, errors, progress
+    from .screen import progress, say, unreadable
 
-    encoder = given.open_model(model, device, seconds=seconds, crop=crop, pad=pad)
-    data = given.open_dataset(dataset, data_root, download, limit)
-    with progress(f"{encoder.name} on {data.name}", len(data)) as advance:
-        result = evaluate(encoder, data, template, classifier, folds, batch_size, workers, seed, advance)
-    show(result, encoder.name, template)
-    if result.errors:
-        first = "\n".join(f"  {message}" for message in list(result.errors.values())[:5])
-        errors.print(
-            f"{len(result.errors)} of {len(data)} clips could not be read and were left out:\n{first}", highlight=False, soft_wrap=True
-        )
+    encoder, clips = open_model(model, machine, loading), data.open(dataset)
+    with progress(f"{encoder.name} on {clips.name}", len(clips)) as advance:
+        result = evaluate(
+            encoder, clips, classifier=classifier, template=template, folds=folds, batch_size=batch_size, workers=machine.workers,
+            seed=seed, advance=advance,
+        )  # fmt: skip
     if out is not None:
-        settings = {
-            "template": template,
-            "classifier": result.classifier,
-            "folds": folds,
-            "limit": limit,
-            "batch_size": batch_size,
-            "seed": seed,
-        }
-        write_zero_shot(out, encoder, data, result, settings)
-        console.print(f"written to {out}")
+        result.write(out)
+    show(result)
+    unreadable(result.errors, len(clips))
+    if out is not None:
+        say(f"written to {out}")
     if strict and result.errors:
         raise typer.Exit(1)
 
 
-def show(result: ZeroShotResult, model: str, template: str) -> None:
+def show(result: ZeroShotResult) -> None:
     """The figures, and the classes it finds hardest."""
     from rich.table import Table
 
     from .screen import console
 
-    data = result.dataset
-    how = f"prompts '{template}'" if result.classifier == "prompts" else "class centroids of the other folds"
+    data, settings = result.dataset, result.made_by["settings"]
+    how = f"{result.classifier} '{settings['template']}'" if "template" in settings else f"{result.classifier} of the other folds"
     table = Table(
         "measure",
         "percent [95 % interval]",
-        title=f"{model} on {data.name}",
+        title=f"{result.made_by['model']['name']} on {data.name}",
         caption=f"{len(data)} clips, {len(data.labels)} classes, {how}",
     )
     for name, interval in result.summary().items():

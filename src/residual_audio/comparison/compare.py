@@ -22,10 +22,10 @@ from ..adaptation.prepare import prepare
 from ..adaptation.recipe import Recipe
 from ..adaptation.task import Adaptation, FoldTask, Setting
 from ..data import Dataset
+from ..evaluation import EvaluationError
 from ..evaluation.folds import Parts, fold_parts
 from ..evaluation.metrics import outcome
 from ..evaluation.paired import paired_table
-from ..evaluation.readout import EvaluationError
 from ..evaluation.significance import mean_interval
 from ..extraction.extract import differences, identity, open_or_create
 from ..extraction.shard import Settings

@@ -13,8 +13,8 @@ import pandas as pd
 from ..adaptation.prepare import prepare
 from ..adaptation.recipe import Recipe
 from ..data import Dataset
+from ..evaluation import EvaluationError
 from ..evaluation.folds import fold_parts
-from ..evaluation.readout import EvaluationError
 from ..models import Encoder
 from ..results import Result
 from .compare import Comparison, compare

@@ -15,8 +15,8 @@ from safetensors import safe_open
 from ..adaptation.methods import METHODS
 from ..adaptation.recipe import Recipe
 from ..data import Dataset
+from ..evaluation import EvaluationError
 from ..evaluation.metrics import outcome
-from ..evaluation.readout import EvaluationError
 from ..evaluation.significance import Interval, mean_interval
 from ..extraction.extract import identity, open_or_create
 from ..extraction.shard import Settings

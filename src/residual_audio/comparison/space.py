@@ -9,7 +9,7 @@ from typing import Any
 
 from ..adaptation.methods import METHODS
 from ..adaptation.recipe import Recipe
-from ..evaluation.readout import EvaluationError
+from ..evaluation import EvaluationError
 from ..options import OptionSpec, option_specs
 from ..units import UnitTable
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from ..audio import AudioSource
 from .synthetic import PREFIX, SyntheticSound
 
 
@@ -28,7 +28,7 @@ class Clip:
     tags: tuple[str, ...] = ()
 
     @property
-    def source(self) -> AudioSource:
+    def source(self) -> Path | SyntheticSound:
         """What an encoder reads: the file, or the synthetic sound that the address names."""
         return SyntheticSound.parse(self.path) if self.path.startswith(PREFIX) else Path(self.path)
 
@@ -53,7 +53,7 @@ class Dataset:
 
     @property
     def targets(self) -> np.ndarray:
-        """Class numbers, one a clip."""
+        """Class numbers, one per clip."""
         position = {label: i for i, label in enumerate(self.labels)}
         return np.array([position[c.label] for c in self.clips], dtype=np.int64)
 
@@ -118,9 +118,8 @@ def make_dataset(name: str, clips: Iterable[Clip], folds: str = "none", names: d
     rows = tuple(clips)
     if not rows:
         raise DataError(f"{name}: no clips found")
-    ids = [c.id for c in rows]
-    if len(set(ids)) != len(ids):
-        twice = next(i for i in ids if ids.count(i) > 1)
+    twice = next((id for id, count in Counter(c.id for c in rows).items() if count > 1), None)
+    if twice is not None:
         raise DataError(f"{name}: the id {twice!r} occurs more than once")
     labels = tuple(sorted({c.label for c in rows}))
     names = {label: (names or {}).get(label, clean_label(label)) for label in labels}

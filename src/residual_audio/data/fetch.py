@@ -1,4 +1,4 @@
-"""Download, verify, unpack. A download that was cut continues where it stopped; nothing unverified gets its final name."""
+"""Download, verify, unpack. A download that was cut resumes; nothing unverified gets its final name."""
 
 from __future__ import annotations
 

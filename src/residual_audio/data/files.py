@@ -23,11 +23,11 @@ def is_audio(name: str) -> bool:
 
 def audio_files(folder: Path) -> list[Path]:
     """Every audio file at any depth, sorted by path; hidden folders are passed over."""
-    found = []
+    paths: list[Path] = []
     for place, folders, names in os.walk(folder):
         folders[:] = [f for f in folders if not f.startswith(".")]
-        found += [Path(place, name) for name in names if is_audio(name)]
-    return sorted(found)
+        paths += [Path(place, name) for name in names if is_audio(name)]
+    return sorted(paths)
 
 
 def by_stem(folder: Path) -> dict[str, Path]:
@@ -53,9 +53,9 @@ def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     """Rows by column name, after a check that the columns are there."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
-        found = reader.fieldnames or []
-        if absent := [c for c in columns if c not in found]:
+        present = reader.fieldnames or []
+        if absent := [c for c in columns if c not in present]:
             raise DataError(
-                f"{path}: the columns {', '.join(absent)} are missing; it has {', '.join(found) or 'none'}. Is it the right version?"
+                f"{path}: the columns {', '.join(absent)} are missing; it has {', '.join(present) or 'none'}. Is it the right version?"
             )
         return list(reader)

@@ -1,4 +1,4 @@
-"""Class prompts are data: named sets of templates, one or several a set; several are averaged as embeddings."""
+"""Class prompts are data: named sets of templates, one or several per set; several are averaged as embeddings."""
 
 from __future__ import annotations
 

@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..audio import Waveform
 from .synthesis import RATE, TASKS, take
+
+if TYPE_CHECKING:
+    from ..audio import Waveform
 
 PREFIX = "synthetic:"
 PER_CLASS = {"source": 20, "timbre": 60, "voice": 80}
@@ -41,4 +44,6 @@ class SyntheticSound:
         return sound
 
     def waveform(self) -> Waveform:
+        from ..audio import Waveform  # brings torch, which a list of clips does not need
+
         return Waveform(take(self.task, self.index, self.take).samples, RATE)

@@ -1,15 +1,20 @@
 """Honest measurement: classifiers, metrics and intervals."""
 
+from .classifier import CLASSIFIERS, Classifier, FoldClassifier, choose_classifier
 from .classifiers import centroid_directions, prompt_directions
-from .readout import EvaluationError
+from .errors import EvaluationError
 from .significance import Interval, macro_interval, mean_interval
 from .zero_shot import ZeroShotResult, zero_shot
 
 __all__ = [
+    "CLASSIFIERS",
+    "Classifier",
     "EvaluationError",
+    "FoldClassifier",
     "Interval",
     "ZeroShotResult",
     "centroid_directions",
+    "choose_classifier",
     "macro_interval",
     "mean_interval",
     "prompt_directions",

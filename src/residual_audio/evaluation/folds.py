@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..data import Dataset, grouped_folds, stratified_folds
-from .readout import EvaluationError
+from .errors import EvaluationError
 
 # Of five equal parts of the training clips, one gives the basis, one says when to stop, three are learned from.
 PIECES = 5
@@ -56,7 +56,7 @@ def inner_parts(dataset: Dataset, rows: np.ndarray, test: np.ndarray, seed: int,
     if not (len(basis) and len(train) and len(stop)):
         raise EvaluationError(
             f"{dataset.name}: {len(rows)} training clips are too few for separate parts (basis, training, stopping); "
-            "about five a class outside the test are needed"
+            "about five per class outside the test are needed"
         )
     return Parts(basis, train, stop, test)
 
@@ -68,23 +68,23 @@ def apart(rows: np.ndarray, groups: list[str]) -> np.ndarray:
 
 
 def few_parts(dataset: Dataset, rows: np.ndarray, test: np.ndarray, seed: int, shots: int) -> Parts:
-    """``shots`` clips a class in all, for every method: a quarter of them (at least one of two) say when to stop, the others are learned
+    """``shots`` clips per class in all, for every method: a quarter of them (at least one of two) say when to stop, the others are learned
     from. The basis needs no labels and is taken of the same clips. A single shot leaves none to stop on: the last epoch counts."""
-    rng, targets = np.random.default_rng(seed), dataset.targets
+    rng, targets, groups = np.random.default_rng(seed), dataset.targets, dataset.groups
     train, stop = [], []
     for c in range(len(dataset.labels)):
-        mine = apart(rng.permutation(rows[targets[rows] == c]), dataset.groups)[:shots]
-        waiting = max(1, len(mine) // 4) if len(mine) > 1 else 0
-        stop.append(mine[:waiting])
-        train.append(mine[waiting:])
+        own = apart(rng.permutation(rows[targets[rows] == c]), groups)[:shots]
+        waiting = max(1, len(own) // 4) if len(own) > 1 else 0
+        stop.append(own[:waiting])
+        train.append(own[waiting:])
     learned, judged = np.sort(np.concatenate(train)), np.sort(np.concatenate(stop))
     return Parts(np.sort(np.concatenate([learned, judged])), learned, judged, test)
 
 
 def fold_parts(dataset: Dataset, seed: int = 0, shots: int | None = None) -> Iterator[tuple[int, Parts]]:
-    """One set of parts a fold of the dataset; every clip is tested once."""
+    """One set of parts per fold of the dataset; every clip is tested once."""
     folds = np.array([c.fold for c in dataset.clips])
     if len(np.unique(folds)) < 2:
-        raise EvaluationError(f"{dataset.name}: {len(dataset)} clips make a single fold; a comparison needs at least two a class")
+        raise EvaluationError(f"{dataset.name}: {len(dataset)} clips make a single fold; a comparison needs at least two per class")
     for fold in np.unique(folds):
         yield int(fold), inner_parts(dataset, np.flatnonzero(folds != fold), np.flatnonzero(folds == fold), seed, shots)

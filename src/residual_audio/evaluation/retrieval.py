@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
-from torch import Tensor
 
 from ..data import Dataset
-from ..media import MediaError
 from ..models import Encoder
-from .readout import EvaluationError
+from ..results import Result, provenance
+from .embedding import embed_readable
+from .errors import EvaluationError
 from .significance import mean_interval
 
 CUTS = (1, 5, 10)
@@ -27,7 +27,7 @@ DIRECTIONS = ("text→audio", "audio→text")
 
 @dataclass(frozen=True)
 class Ranking:
-    """One number a query. ``rank``: of its best positive (0: found first); ``precision``: average precision among the first ten.
+    """One number per query. ``rank``: of its best positive (0: found first); ``precision``: average precision among the first ten.
 
     An equal score counts against the positive, so a model that tells nothing apart finds nothing.
     """
@@ -87,8 +87,10 @@ def caption_pairs(dataset: Dataset) -> tuple[list[str], csr_array]:
 
 
 @dataclass(frozen=True)
-class RetrievalResult:
+class RetrievalResult(Result):
     """Both directions on the clips that could be read. Clips without a caption are candidates, but no queries."""
+
+    record: ClassVar[str] = "retrieval"
 
     dataset: Dataset
     texts: list[str]
@@ -96,14 +98,23 @@ class RetrievalResult:
     by_audio: Ranking
     asking: Int[np.ndarray, " captioned"]
     errors: dict[str, str]
-    seed: int = 0
+    seed: int
+    made_by: dict[str, Any]
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        return joined({"base": self})
+
+    @property
+    def info(self) -> dict[str, Any]:
+        return {**self.made_by, "clips": {"used": len(self.dataset), "captions": len(self.texts), "errors": len(self.errors)}}
 
     def _each(self) -> Iterator[tuple[str, int, Ranking]]:
         sizes = (len(self.dataset), len(self.texts))
         yield from zip(DIRECTIONS, sizes, (self.by_text, self.by_audio), strict=True)
 
     def table(self) -> pd.DataFrame:
-        """One row a direction and measure: its mean over queries with a 95 % bootstrap interval over queries."""
+        """One row per direction and measure: its mean over queries with a 95 % bootstrap interval over queries."""
         return pd.DataFrame(
             [
                 {"direction": way, "measure": name, "queries": len(values), "candidates": items}
@@ -114,7 +125,7 @@ class RetrievalResult:
         )
 
     def queries(self) -> pd.DataFrame:
-        """One row a query: what was asked, how many positives there are, and where the first one stands (1: on top)."""
+        """One row per query: what was asked, how many positives there are, and where the first one stands (1: on top)."""
         asked = (self.texts, [self.dataset.clips[i].id for i in self.asking])
         return pd.concat(
             [
@@ -137,16 +148,50 @@ class RetrievalResult:
         if self.texts != base.texts or [c.id for c in self.dataset.clips] != [c.id for c in base.dataset.clips]:
             raise EvaluationError("only results on the same clips and captions can be compared")
         rows = []
-        for (way, _, mine), (_, _, theirs) in zip(self._each(), base._each(), strict=True):
-            for name, values in mine.measures().items():
+        for (way, _, own), (_, _, theirs) in zip(self._each(), base._each(), strict=True):
+            for name, values in own.measures().items():
                 interval = mean_interval(values - theirs.measures()[name], seed=self.seed)
                 rows.append({"direction": way, "measure": name, "difference": interval.value, "low": interval.low, "high": interval.high})
         return pd.DataFrame(rows)
 
 
+def joined(results: dict[str, RetrievalResult]) -> dict[str, pd.DataFrame]:
+    """The tables of one or several models on the same clips; the column ``model`` tells them apart."""
+    return {
+        "retrieval": pd.concat([r.table().assign(model=name) for name, r in results.items()], ignore_index=True),
+        "retrieval_queries": pd.concat([r.queries().assign(model=name) for name, r in results.items()], ignore_index=True),
+    }
+
+
+@dataclass(frozen=True)
+class AdaptedRetrieval(Result):
+    """A model without and with an adapter, on the same clips and captions; ``adapter`` says which."""
+
+    record: ClassVar[str] = "retrieval"
+
+    base: RetrievalResult
+    adapted: RetrievalResult
+    adapter: str
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        both = joined({"base": self.base, "adapted": self.adapted})
+        return {**both, "retrieval_difference": self.adapted.against(self.base)}
+
+    @property
+    def info(self) -> dict[str, Any]:
+        info = self.base.info
+        return {**info, "settings": {**info["settings"], "adapter": self.adapter}}
+
+    @property
+    def errors(self) -> dict[str, str]:
+        return self.base.errors
+
+
 def retrieve(
     encoder: Encoder,
     dataset: Dataset,
+    *,
     batch_size: int = 16,
     workers: int | None = None,
     seed: int = 0,
@@ -159,20 +204,21 @@ def retrieve(
     if not texts:
         raise EvaluationError(
             f"{dataset.name} has no captions. Give a CSV or Parquet file with the columns path and caption (--caption A,B,… for columns of "
-            "other names or several captions a clip), hf:REPO with --caption COLUMN, or try synthetic-captions"
+            "other names or several captions per clip), hf:REPO with --caption COLUMN, or try synthetic-captions"
         )
     # Texts first: a missing tokenizer should be told before an hour of audio is encoded.
     embedded = encoder.embed_text(texts).double().cpu().numpy()
-    outcomes = encoder.embed_outcomes([c.source for c in dataset.clips], batch_size, workers, advance)
-    errors = {c.id: str(o) for c, o in zip(dataset.clips, outcomes, strict=True) if isinstance(o, MediaError)}
-    readable = replace(dataset, clips=tuple(c for c in dataset.clips if c.id not in errors))
+    readable, embeddings, errors = embed_readable(encoder, dataset, batch_size, workers, advance)
     kept, relevant = caption_pairs(readable)
     if not kept:
         first = next(iter(errors.values()))
         raise EvaluationError(f"{dataset.name}: no clip with a caption could be read; the first error: {first}")
-    audio = torch.stack([o for o in outcomes if isinstance(o, Tensor)]).double().cpu().numpy()
+    audio = embeddings.double().cpu().numpy()
     position = {text: i for i, text in enumerate(texts)}
     words = embedded[[position[text] for text in kept]]
     asking = np.flatnonzero(relevant.sum(0))
     by_audio = rank_embeddings(audio[asking], words, csr_array(relevant.T)[asking])
-    return RetrievalResult(readable, kept, rank_embeddings(words, audio, relevant), by_audio, asking, errors, seed)
+    made_by = provenance(encoder, dataset)
+    del made_by["dataset"]["classes"], made_by["dataset"]["folds"]  # labels and folds play no part
+    made_by["settings"] = {"limit": dataset.notes.get("limit"), "batch_size": batch_size, "seed": seed}
+    return RetrievalResult(readable, kept, rank_embeddings(words, audio, relevant), by_audio, asking, errors, seed, made_by)

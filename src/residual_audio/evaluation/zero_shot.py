@@ -1,36 +1,74 @@
-"""Classify a dataset with an encoder as it is: by prompts, or by class centroids where there is no text side."""
+"""Classify a dataset with an encoder as it is, by any classifier: prompts, or class centroids where there is no text side."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from ..data import Dataset
-from ..data.prompts import templates
-from ..media import MediaError
 from ..models import Encoder
-from .classifiers import prompt_directions
+from ..results import Result, provenance
+from ..writing import drafted
+from .classifier import choose_classifier
+from .directions import DEFAULT_TEMPLATE, class_directions
+from .embedding import embed_readable
 from .folds import with_folds
 from .metrics import Outcome, confusion, outcome, per_class_mean, top_k
-from .readout import EvaluationError, centroid_readout
 from .significance import Interval, macro_interval, mean_interval
 
 
 @dataclass(frozen=True)
-class ZeroShotResult:
-    """Scores of the clips that could be read, in the dataset's order, and what went wrong with the others."""
+class ZeroShotResult(Result):
+    """Scores of the clips that could be read, in the dataset's order, and what went wrong with the others.
+
+    ``dataset``: the clips that could be read, with folds; ``asked``: all that were asked for; ``made_by``: model, data and settings.
+    """
+
+    record: ClassVar[str] = "run"
 
     dataset: Dataset
     classifier: str
     scores: Float[Tensor, "clip class"]
     errors: dict[str, str]
-    seed: int = 0
+    seed: int
+    asked: Dataset
+    made_by: dict[str, Any]
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        return {"classes": self.per_class(), "confusion": self.confusion(), "folds": self.per_fold()}
+
+    @property
+    def info(self) -> dict[str, Any]:
+        return {
+            **self.made_by,
+            "result": {name: interval._asdict() for name, interval in self.summary().items()},
+            "clips": {"used": len(self.dataset), "errors": len(self.errors)},
+        }
+
+    def write(self, folder: str | Path) -> Path:
+        """Beside the tables and ``run.json``, ``clips.parquet``: every clip with its status. ``run.json`` comes last."""
+        rows = [
+            {
+                "id": c.id,
+                "path": c.path,
+                "label": c.label,
+                "fold": c.fold,
+                "status": "error" if c.id in self.errors else "ok",
+                "error": self.errors.get(c.id, ""),
+            }
+            for c in self.asked.clips
+        ]
+        with drafted(Path(folder) / "clips.parquet") as path:
+            pd.DataFrame(rows).to_parquet(path, index=False)
+        return super().write(folder)
 
     @property
     def outcome(self) -> Outcome:
@@ -50,15 +88,15 @@ class ZeroShotResult:
         result, data = self.outcome, self.dataset
         rows = []
         for i, label in enumerate(data.labels):
-            mine = result.targets == i
-            wrong = result.predicted[mine & ~result.correct]
+            own = result.targets == i
+            wrong = result.predicted[own & ~result.correct]
             rival = int(np.bincount(wrong).argmax()) if len(wrong) else -1
-            interval = mean_interval(result.correct[mine], seed=self.seed)
+            interval = mean_interval(result.correct[own], seed=self.seed)
             rows.append(
                 {
                     "label": label,
                     "prompt_name": data.names[label],
-                    "clips": int(mine.sum()),
+                    "clips": int(own.sum()),
                     "accuracy": interval.value,
                     "low": interval.low,
                     "high": interval.high,
@@ -82,8 +120,9 @@ class ZeroShotResult:
 def zero_shot(
     encoder: Encoder,
     dataset: Dataset,
-    template: str = "sound-of",
+    *,
     classifier: str = "auto",
+    template: str | None = None,
     folds: str = "official",
     batch_size: int = 16,
     workers: int | None = None,
@@ -92,23 +131,22 @@ def zero_shot(
 ) -> ZeroShotResult:
     """Score every readable clip against every class. Broken clips are left out and listed in ``errors``.
 
-    ``classifier``: ``prompts``, ``centroid``, or ``auto``: prompts where the encoder has a text side.
+    ``classifier``: one of :data:`.classifier.CLASSIFIERS`, or ``auto``: prompts where the encoder has a text side, else centroids.
+    ``template``: the prompts (by default ``sound-of``), for classifiers that read them.
     """
-    if classifier == "auto":
-        classifier = "prompts" if encoder.has_text else "centroid"
-    if classifier not in ("prompts", "centroid"):
-        raise EvaluationError(f"unknown classifier {classifier!r}; one of auto, prompts, centroid")
+    chosen = choose_classifier(classifier, encoder, template)
     # Prompts first: a missing tokenizer should be told before an hour of audio is encoded.
-    directions = (
-        prompt_directions(encoder, [dataset.names[x] for x in dataset.labels], templates(template)) if classifier == "prompts" else None
-    )
-    outcomes = encoder.embed_outcomes([c.source for c in dataset.clips], batch_size, workers, advance)
-    errors = {c.id: str(o) for c, o in zip(dataset.clips, outcomes, strict=True) if isinstance(o, MediaError)}
-    vectors = [o for o in outcomes if isinstance(o, Tensor)]
-    if not vectors:
-        first = next(iter(errors.values()), "the dataset is empty")
-        raise EvaluationError(f"{dataset.name}: none of {len(dataset)} clips could be read; the first error: {first}")
-    readable = with_folds(replace(dataset, clips=tuple(c for c in dataset.clips if c.id not in errors)), folds, seed)
-    embeddings = torch.stack(vectors)
-    scores = centroid_readout(embeddings.cpu(), readable).scores(embeddings.cpu()) if directions is None else embeddings @ directions.T
-    return ZeroShotResult(readable, classifier, scores, errors, seed)
+    directions = class_directions(encoder, dataset, template).cpu() if chosen.needs_text else None
+    readable, embeddings, errors = embed_readable(encoder, dataset, batch_size, workers, advance)
+    readable, embeddings = with_folds(readable, folds, seed), embeddings.cpu()
+    scores = chosen.fit(embeddings, readable, directions, seed).scores(embeddings)
+    settings = {
+        "classifier": chosen.name,
+        **({"template": template or DEFAULT_TEMPLATE} if chosen.needs_text else {}),
+        "folds": folds,
+        "limit": dataset.notes.get("limit"),
+        "batch_size": batch_size,
+        "seed": seed,
+    }
+    made_by = {**provenance(encoder, dataset), "settings": settings}
+    return ZeroShotResult(readable, chosen.name, scores, errors, seed, asked=dataset, made_by=made_by)

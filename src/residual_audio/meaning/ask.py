@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 import torch
@@ -14,12 +14,13 @@ from torch import Tensor
 from ..data import Clip
 from ..extraction import Run
 from ..models import Encoder
-from ..units import Unit
-from .describe import BETWEEN, choose_units, place_of
+from ..results import Result
+from ..units import WRITERS, Unit
+from .describe import BETWEEN, place_of
 from .dictionary import MeaningError
 from .shares import APPROXIMATION, share_groups, text_shares
 from .span import principal_span
-from .texts import open_encoder, text_directions
+from .texts import text_directions
 from .tokens import TokenMap, token_map
 
 TOP_CLIPS = 3
@@ -27,13 +28,20 @@ CONSTANT = {"label": "constant", "kind": "constant", "stage": -1, "block": -1, "
 
 
 @dataclass(frozen=True)
-class Answer:
-    """``tables``: ask_units, ask_components, and with a clip ask_map and mel; ``map``: of that clip."""
+class Answer(Result):
+    """``tables``: ask_units, ask_components, and with a clip ask_map; ``map`` and ``mel``: of that clip."""
 
-    text: str
+    record: ClassVar[str] = "ask"
+
     tables: dict[str, pd.DataFrame]
+    info: dict[str, Any]
     map: TokenMap | None = None
-    info: dict[str, Any] = field(default_factory=dict)
+    mel: pd.DataFrame | None = None
+    errors: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return self.info["text"]
 
 
 def movement(values: Float[Tensor, "clip part"], score: Float[Tensor, " clip"]) -> pd.DataFrame:
@@ -76,8 +84,8 @@ def ask(
 
     With ``clip`` (an id) the run's model is opened and that clip is run, for its map over time and frequency.
     """
-    opened = cache(lambda: open_encoder(run.info) if encoder is None else encoder)
-    chosen = choose_units(run.units, units)
+    opened = cache(lambda: run.open_encoder() if encoder is None else encoder)
+    chosen = run.units.select(units, only=WRITERS)
     direction = text_directions(run.info, [text], template, opened)
     values, constant = (part[..., 0] for part in text_shares(run, direction))
     clips, score = run.clips, values.sum(1) + constant
@@ -91,11 +99,12 @@ def ask(
     best = [Unit.parse(label) for label in table.label[table.kind != "constant"].head(top)]
     tables = {"ask_units": table, "ask_components": component_table(run, best, direction[0], score, components)}
     info = {"text": text, "template": template, "units": units, "clips": len(clips), "score_mean": float(score.mean()),
-            "score_std": float(score.std()), "model": run.info["model"]["name"], "dataset": run.info["dataset"]["name"]}  # fmt: skip
+            "score_std": float(score.std()), "model": run.info["model"]["name"], "dataset": run.info["dataset"]["name"],
+            "run": {key: run.info[key] for key in ("model", "dataset", "settings")}}  # fmt: skip
     if clip is None:
-        return Answer(text, tables, None, info)
-    found, mel = clip_map(run, clip, direction[0], opened())
-    return Answer(text, {**tables, "ask_map": map_table(found, text, clip, mel[1]), "mel": mel[0]}, found, info)
+        return Answer(tables, info)
+    written, mel, seconds = clip_map(run, clip, direction[0], opened())
+    return Answer({**tables, "ask_map": map_table(written, text, clip, seconds)}, {**info, "clip": clip}, written, mel)
 
 
 def component_table(run: Run, units: list[Unit], direction: Float[Tensor, " d"], score: Float[Tensor, " clip"], count: int) -> pd.DataFrame:
@@ -114,10 +123,8 @@ def component_table(run: Run, units: list[Unit], direction: Float[Tensor, " d"],
     return pd.concat(rows).sort_values("share", ascending=False, ignore_index=True)
 
 
-def clip_map(
-    run: Run, clip: str, direction: Float[Tensor, " d"], encoder: Encoder
-) -> tuple[TokenMap, tuple[pd.DataFrame, float]]:  # fmt: skip
-    """One clip through the run's model: its map, and the mel spectrogram with its length in seconds."""
+def clip_map(run: Run, clip: str, direction: Float[Tensor, " d"], encoder: Encoder) -> tuple[TokenMap, pd.DataFrame, float]:
+    """One clip through the run's model: its map, the mel spectrogram, and its length in seconds."""
     rows = run.clips[run.clips["id"] == clip]
     if rows.empty:
         raise MeaningError(f"the run has no readable clip {clip!r}; ids are in its clips.parquet, such as {run.clips['id'].iloc[0]}")
@@ -126,14 +133,14 @@ def clip_map(
     seconds = getattr(encoder.policy, "seconds", None)
     if len(prepared.features) != 1 or seconds is None:
         raise MeaningError("a map needs a sound in one window; extract without --crop windows")
-    found = token_map(encoder, prepared.features, torch.tensor([prepared.longer]), direction)
+    written = token_map(encoder, prepared.features, torch.tensor([prepared.longer]), direction)
     mel = pd.DataFrame(prepared.features[0, 0].numpy(), columns=[str(i) for i in range(prepared.features.shape[-1])])
-    return found, (mel, seconds)
+    return written, mel, seconds
 
 
-def map_table(found: TokenMap, text: str, clip: str, seconds: float) -> pd.DataFrame:
-    """One row a cell: ``value`` sums to the score over all cells; ``units`` is the part of it that units wrote."""
-    total, units = found.total, found.of()
+def map_table(written: TokenMap, text: str, clip: str, seconds: float) -> pd.DataFrame:
+    """One row per cell: ``value`` sums to the score over all cells; ``units`` is the part of it that units wrote."""
+    total, units = written.total, written.of()
     rows, columns = total.shape
     table = pd.DataFrame(
         {
@@ -144,4 +151,4 @@ def map_table(found: TokenMap, text: str, clip: str, seconds: float) -> pd.DataF
             "units": units.flatten().double().cpu().numpy(),
         }
     )
-    return table.assign(text=text, clip=clip, score=found.score, window=seconds)
+    return table.assign(text=text, clip=clip, score=written.score, window=seconds)

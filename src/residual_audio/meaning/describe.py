@@ -2,55 +2,36 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 import torch.nn.functional as F
 
 from ..extraction import Run
 from ..models import Encoder
-from ..units import Unit, UnitTable
+from ..results import Result
+from ..units import WRITERS, Unit
 from .dictionary import Dictionary, MeaningError, load_dictionary
 from .lists import APPROXIMATIONS, METHODS, Chooser, Choosing, WordList
 from .shares import share_groups, unit_embeddings
-from .texts import open_encoder, text_directions
+from .texts import text_directions
 
 BETWEEN = "; "
 MOST_COHERENT = 0.1  # the share of the heads that `coherent_stages` calls the most coherent
 
 
 @dataclass(frozen=True)
-class Description:
+class Description(Result):
     """``tables`` by name: words, descriptions, coherent_stages; with selection also text_alignment, selection, selection_summary."""
 
+    record: ClassVar[str] = "describe"
+
     tables: dict[str, pd.DataFrame]
-    info: dict[str, Any] = field(default_factory=dict)
-
-
-def choose_units(units: UnitTable, selection: str) -> list[Unit]:
-    """``heads``, ``mlps``, ``all``, ``S3`` or ``S2B1`` (their heads), labels such as ``S2B1H7 S3B0M E``, or several of these."""
-    chosen: set[Unit] = set()
-    for word in re.split(r"[\s,]+", selection.strip()):
-        place = re.fullmatch(r"S(\d+)(?:B(\d+))?", word)
-        if word in ("heads", "mlps"):
-            found = units.where("head" if word == "heads" else "mlp")
-        elif word == "all":
-            found = tuple(units)
-        elif place:
-            found = units.where("head", int(place[1]), None if place[2] is None else int(place[2]))
-        else:
-            try:
-                found = (units[units.index(word)],)
-            except (ValueError, KeyError):
-                found = ()
-        if not found:
-            raise MeaningError(f"{word!r} names no unit of this encoder; write heads, mlps, all, S2, S2B1, or labels such as S2B1H7")
-        chosen |= set(found)
-    return sorted(chosen, key=units.index)
+    info: dict[str, Any]
+    errors: dict[str, str] = field(default_factory=dict)
 
 
 def default_dictionary(run: Run) -> tuple[str, ...]:
@@ -77,7 +58,7 @@ def describe(
     encoder: Encoder | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> Description:
-    """Words for every chosen unit by every method, from its direct shares of the unit-length joint embedding.
+    """Words for every chosen unit (:meth:`.UnitTable.select`) by every method, from its direct shares of the unit-length joint embedding.
 
     ``words`` are chosen for a unit as a whole (textspan, somp) and for each of its first ``components`` principal components (correlation).
     ``centre`` takes the mean text away first, for models whose texts all lie in one narrow cone. ``select`` adds the alignment of units
@@ -87,10 +68,10 @@ def describe(
     if unknown or not methods:
         raise MeaningError(f"unknown method {', '.join(unknown)!r}; one or more of {', '.join(METHODS)}")
     how = Choosing(tuple(methods), words, components, permutations, resamples, span, seed)
-    opened = cache(lambda: open_encoder(run.info) if encoder is None else encoder)
-    chosen, book = choose_units(run.units, units), load_dictionary(default_dictionary(run) if dictionary is None else dictionary)
+    opened = cache(lambda: run.open_encoder() if encoder is None else encoder)
+    chosen, book = run.units.select(units, only=WRITERS), load_dictionary(default_dictionary(run) if dictionary is None else dictionary)
     if not 2 <= words <= len(book):
-        raise MeaningError(f"{words} words a list: at least 2 are needed, and at most the {len(book)} of the dictionary")
+        raise MeaningError(f"{words} words per list: at least 2 are needed, and at most the {len(book)} of the dictionary")
     texts = text_directions(run.info, book.words, template, opened)
     if centre:
         texts = F.normalize(texts - texts.mean(0), dim=-1)
@@ -126,6 +107,7 @@ def describe(
         "clips": len(clips),
         "model": run.info["model"]["name"],
         "dataset": run.info["dataset"]["name"],
+        "run": {key: run.info[key] for key in ("model", "dataset", "settings")},
     }
     return Description(tables, info)
 
@@ -135,7 +117,7 @@ def place_of(unit: Unit) -> dict[str, Any]:
 
 
 def word_records(unit: Unit, one: WordList, book: Dictionary, clips: pd.DataFrame) -> list[dict]:
-    """One row a word."""
+    """One row per word."""
     ids, labels = clips["id"].tolist(), clips["label"].tolist()
     return [
         {
@@ -155,7 +137,7 @@ def word_records(unit: Unit, one: WordList, book: Dictionary, clips: pd.DataFram
 
 
 def list_record(unit: Unit, one: WordList, book: Dictionary, clips: pd.DataFrame, how: Choosing) -> dict:
-    """One row a list, with its scores and what they rest on."""
+    """One row per list, with its scores and what they rest on."""
     return {
         **place_of(unit),
         "method": one.method,
@@ -183,11 +165,11 @@ def coherent_stages(descriptions: pd.DataFrame) -> pd.DataFrame:
     """
     heads = descriptions[(descriptions.kind == "head") & (descriptions.component <= 1)].dropna(subset=["z_null"])
     rows = []
-    for method, mine in heads.groupby("method", sort=False):
-        count = max(1, round(MOST_COHERENT * len(mine)))
-        best = mine.nlargest(count, "z_null")
-        for stage, here in mine.groupby("stage"):
-            inside, expected = int((best.stage == stage).sum()), len(here) / len(mine)
+    for method, lists in heads.groupby("method", sort=False):
+        count = max(1, round(MOST_COHERENT * len(lists)))
+        best = lists.nlargest(count, "z_null")
+        for stage, here in lists.groupby("stage"):
+            inside, expected = int((best.stage == stage).sum()), len(here) / len(lists)
             rows.append(
                 {
                     "method": method,

@@ -51,17 +51,17 @@ def synthetic_words() -> list[str]:
 
 
 def read_words(path: Path) -> list[str]:
-    """One concept a line; empty lines and lines that begin with # are left out."""
+    """One concept per line; empty lines and lines that begin with # are left out."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise MeaningError(f"the dictionary {path} cannot be read ({error}); expected a text file with one concept a line") from error
+        raise MeaningError(f"the dictionary {path} cannot be read ({error}); expected a text file with one concept per line") from error
     return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
 def load_dictionary(names: str | Sequence[str]) -> Dictionary:
     """One dictionary of several: names of :data:`DICTIONARIES` or files. A word that stands in two lists counts for the first."""
-    found: dict[str, tuple[str, str]] = {}
+    words_by_key: dict[str, tuple[str, str]] = {}
     for name in [names] if isinstance(names, str) else names:
         if name == "synthetic":
             words = synthetic_words()
@@ -70,9 +70,9 @@ def load_dictionary(names: str | Sequence[str]) -> Dictionary:
         elif Path(name).expanduser().is_file():
             words = read_words(Path(name).expanduser())
         else:
-            raise MeaningError(f"no dictionary {name!r}; one of {', '.join(DICTIONARIES)}, or a text file with one concept a line")
+            raise MeaningError(f"no dictionary {name!r}; one of {', '.join(DICTIONARIES)}, or a text file with one concept per line")
         for word in words:
-            found.setdefault(word.casefold(), (word, Path(name).stem))
-    if len(found) < 4:
-        raise MeaningError(f"{len(found)} words are too few to choose from; at least 4 are needed")
-    return Dictionary(tuple(word for word, _ in found.values()), tuple(source for _, source in found.values()))
+            words_by_key.setdefault(word.casefold(), (word, Path(name).stem))
+    if len(words_by_key) < 4:
+        raise MeaningError(f"{len(words_by_key)} words are too few to choose from; at least 4 are needed")
+    return Dictionary(tuple(word for word, _ in words_by_key.values()), tuple(source for _, source in words_by_key.values()))

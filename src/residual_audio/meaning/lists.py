@@ -70,14 +70,14 @@ class Chooser:
         draws = [torch.randint(clips, (clips,), generator=random) for _ in range(self.how.resamples)]
         orders = [torch.randperm(d, generator=random) for _ in range(self.how.permutations)]
         dealt_clips = [torch.randperm(clips, generator=random) for _ in range(self.how.permutations)]
-        found = []
+        lists: list[WordList] = []
         if "textspan" in self.how.methods:
-            found.append(self._whole("textspan", span, draws, orders, self._textspan))
+            lists.append(self._whole("textspan", span, draws, orders, self._textspan))
         if "somp" in self.how.methods:
-            found.append(self._whole("somp", span, draws, orders, self._somp))
+            lists.append(self._whole("somp", span, draws, orders, self._somp))
         if "correlation" in self.how.methods:
-            found += self._components(span, draws, dealt_clips)
-        return found
+            lists += self._components(span, draws, dealt_clips)
+        return lists
 
     def _textspan(self, span: Span) -> Callable[[Tensor], Choice]:
         rows = square_root(span.scores)
@@ -102,7 +102,8 @@ class Chooser:
 
     def _components(self, span: Span, draws: list[Tensor], orders: list[Tensor]) -> list[WordList]:
         """A list for each leading component. Null: its scores belong to other clips."""
-        e, found = self.embeddings - self.embeddings.mean(0), []
+        e = self.embeddings - self.embeddings.mean(0)
+        judged: list[WordList] = []
         counts = torch.stack([torch.bincount(d, minlength=len(e)) for d in draws]).to(e) if draws else e.new_zeros(0, len(e))
         for k in range(min(self.how.components, len(span.axes))):
             scores = span.scores[:, k]
@@ -116,8 +117,8 @@ class Chooser:
             # A word is shown by clips with high scores where it lies along the direction, with low ones where it lies against it.
             lean = torch.sign(self.texts @ own[0])
             one = self._judged("correlation", k + 1, choice, permuted, lists[1 + len(orders) :], lambda w, s=scores, up=lean: s * up[w])
-            found.append(replace(one, variance=float(span.ratio[k])))
-        return found
+            judged.append(replace(one, variance=float(span.ratio[k])))
+        return judged
 
     def _judged(
         self, method: str, component: int, choice: Choice, permuted: list[float], again: list[Tensor], shown: Callable[[int], Tensor]

@@ -74,7 +74,7 @@ def accuracy_by_kept(
 ) -> Float[Tensor, " kept"]:
     """Accuracy with the first 0, 1, 2, … units of ``order`` kept and the others at ``means``; the last one is the whole model's."""
     right = torch.zeros(len(order) + 1, dtype=torch.float64)
-    for mine, fixed, truth in zip(*(x.split(CLIPS_AT_ONCE) for x in (scores[:, order], rest, targets)), strict=True):
-        steps = torch.cat([(fixed + means.sum(0))[None], (mine - means[order]).transpose(0, 1)])
+    for some, fixed, truth in zip(*(x.split(CLIPS_AT_ONCE) for x in (scores[:, order], rest, targets)), strict=True):
+        steps = torch.cat([(fixed + means.sum(0))[None], (some - means[order]).transpose(0, 1)])
         right += (margins(steps.cumsum(0), truth) > 0).sum(1)
     return right / len(targets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -12,8 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..analysis.discriminability import fisher_ratio
-from ..data import clean_label, stratified_folds
-from ..data.irmas import INSTRUMENTS
+from ..data import stratified_folds
 from ..extraction import Run
 from ..models import Encoder
 from .ranking import accuracy_by_kept, by_falling, greedy, text_correlation, unit_correlation
@@ -26,20 +26,15 @@ FEW = 0.05  # of the heads: what the ResiDual paper keeps
 Halves = list[tuple[Tensor, Tensor]]
 
 
-def class_names(run: Run) -> dict[str, str]:
-    """What prompts call each class; a run keeps labels only, so IRMAS's codes are looked up again."""
-    known = INSTRUMENTS if run.info["dataset"]["name"] == "irmas" else {}
-    return {label: known.get(label, clean_label(label)) for label in run.info["labels"]}
-
-
 def selection_tables(run: Run, template: str, opened: Callable[[], Encoder], seed: int = 0) -> dict[str, pd.DataFrame]:
     """text_alignment, selection, selection_summary; nothing where a run has fewer than two classes, or a class has one clip.
 
     Rankings that see labels rank on one half of the clips (each class split evenly) and are tested on the other, both ways round.
     """
-    names, labels = class_names(run), run.clips["label"].tolist()
-    classes = [label for label in names if label in set(labels)]
-    if len(classes) < 2 or min(labels.count(label) for label in classes) < 2:
+    names, labels = run.class_names, run.clips["label"].tolist()
+    count = Counter(labels)
+    classes = [label for label in names if label in count]
+    if len(classes) < 2 or min(count[label] for label in classes) < 2:
         return {}
     targets = torch.tensor([classes.index(label) for label in labels])
     scores, constant = text_shares(run, text_directions(run.info, [names[c] for c in classes], template, opened))
@@ -50,21 +45,19 @@ def selection_tables(run: Run, template: str, opened: Callable[[], Encoder], see
     heads = run.units.where("head")
     index = [run.units.index(u) for u in heads]
     others = [i for i in range(len(run.units)) if i not in set(index)]
-    mine, rest = (
-        scores[:, index],
-        {"kept": constant + scores[:, others].sum(1), "at their mean": constant + scores[:, others].mean(0).sum(0)},
-    )
+    by_head = scores[:, index]
+    rest = {"kept": constant + scores[:, others].sum(1), "at their mean": constant + scores[:, others].mean(0).sum(0)}
     half = torch.tensor(stratified_folds(labels, 2, seed)) - 1
     halves = [(torch.where(half == a)[0], torch.where(half != a)[0]) for a in (0, 1)]
     fisher = half_fisher(run, halves, targets, len(classes))
     rows: list[dict] = []
     for setting, fixed in rest.items():
         rankings = {
-            "greedy": lambda h, fixed=fixed: greedy(mine[halves[h][0]], fixed[halves[h][0]], targets[halves[h][0]]),
-            "correlation": lambda h: by_falling(unit_correlation(mine[halves[h][0]], targets[halves[h][0]])),
+            "greedy": lambda h, fixed=fixed: greedy(by_head[halves[h][0]], fixed[halves[h][0]], targets[halves[h][0]]),
+            "correlation": lambda h: by_falling(unit_correlation(by_head[halves[h][0]], targets[halves[h][0]])),
             "Fisher": lambda h: by_falling(fisher[h]),
         }
-        curve = partial(tested, mine, fixed, targets, halves)
+        curve = partial(tested, by_head, fixed, targets, halves)
         for name, order in rankings.items():
             rows += curve_rows(name, setting, [curve([order(0), order(1)])], len(heads))
         random = torch.Generator().manual_seed(seed)
@@ -87,13 +80,13 @@ def tested(scores: Tensor, rest: Tensor, targets: Tensor, halves: Halves, orders
     """Accuracy over all clips; each half is tested with the order and the means of the other."""
     total = np.zeros(scores.shape[1] + 1)
     for (ranked, test), order in zip(halves, orders, strict=True):
-        found = accuracy_by_kept(scores[test], rest[test], scores[ranked].mean(0), order, targets[test])
-        total += found.numpy() * len(test)
+        accuracy = accuracy_by_kept(scores[test], rest[test], scores[ranked].mean(0), order, targets[test])
+        total += accuracy.numpy() * len(test)
     return total / len(targets)
 
 
 def curve_rows(ranking: str, setting: str, curves: list[np.ndarray], heads: int) -> list[dict]:
-    """One row a number of heads; of several random orders the mean and the range of the middle 90 %."""
+    """One row per number of heads; of several random orders the mean and the range of the middle 90 %."""
     several = np.stack(curves)
     low, high = np.quantile(several, [0.05, 0.95], axis=0) if len(curves) > 1 else (np.full(heads + 1, np.nan),) * 2
     return [

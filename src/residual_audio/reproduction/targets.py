@@ -80,9 +80,9 @@ def block_ablation(bench: Bench, names: Sequence[str]) -> list[Row]:
     few = drawn(bench.datasets[name], ABLATED, bench.seed)
     spectral = bench.tables(name)["blocks"].set_index("depth").entropy
     for protocol in bench.protocols:
-        how, metric = "zero" if protocol == AS_PUBLISHED else "mean", "zero-shot" if encoder.has_text else "centroid"
+        how = "zero" if protocol == AS_PUBLISHED else "mean"
         with bench.progress(f"blocks to {how}", 2 * len(few)) as advance:
-            found = ablate(encoder, few, "block", how, metric, out=bench.out / "ablation" / f"{few.name}-{how}", workers=bench.workers,
+            found = ablate(encoder, few, "blocks", how, out=bench.out / few.name, workers=bench.workers,
                            seed=bench.seed, advance=advance)  # fmt: skip
         drop = 100 * found.table().set_index("depth").accuracy_drop
         rows.append(whole(name, "accuracy", 100 * found.accuracy, protocol))

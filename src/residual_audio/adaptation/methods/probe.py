@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def probe(task: FoldTask, options: MethodOptions) -> Adaptation:
     import torch.nn.functional as F
 
-    from ...evaluation.probe import fit_probe
+    from ...evaluation.classifiers import fit_probe
     from ..task import Adaptation
 
     seen = task.parts.seen

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from .clip import Clip, DataError, Dataset, make_dataset
-from .fetch import Remote
-from .files import by_stem, require
-from .origin import Origin
+from ..clip import Clip, DataError, Dataset, make_dataset
+from ..fetch import Remote
+from ..files import by_stem, require
+from ..origin import Origin
+from ..registry import DATASETS, Published
 
 KINDS = {
     "laughter": "laughter",
@@ -71,3 +72,7 @@ def kind_of(stem: str) -> str:
     if kind not in KINDS:
         raise DataError(f"vocalsound: {stem!r} does not end in one of {', '.join(KINDS)}")
     return KINDS[kind]
+
+
+HELP = "VocalSound: 21,024 vocal sounds in 6 classes, official split by speaker (subset=1200 draws a part)"
+DATASETS.add(Published("vocalsound", HELP, load, ORIGIN))

@@ -1,5 +1,6 @@
-"""Readouts against scikit-learn and slow loops, and the promise that no clip helps to make its own."""
+"""Classifiers against scikit-learn and slow loops, and the promise that no clip helps to make its own."""
 
+import pkgutil
 from dataclasses import replace
 
 import numpy as np
@@ -14,13 +15,28 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from residual_audio.data import Clip, Dataset, make_dataset
-from residual_audio.evaluation import EvaluationError
+from residual_audio.evaluation import CLASSIFIERS, EvaluationError, choose_classifier, classifier, classifiers
+from residual_audio.evaluation.classifiers.probe import INNER_FOLDS, NEVER, STRENGTHS, fit_probe
 from residual_audio.evaluation.metrics import margins, outcome
-from residual_audio.evaluation.probe import INNER_FOLDS, NEVER, STRENGTHS, fit_probe
-from residual_audio.evaluation.readout import centroid_readout, probe_readout, prompt_readout
 from residual_audio.evaluation.significance import mean_interval, mean_intervals
+from residual_audio.models import load_encoder
 
-READOUTS = {"centroid": centroid_readout, "probe": probe_readout}
+LEARNED = [name for name, one in CLASSIFIERS.items() if one.reads_folds]
+
+
+def fit(kind, embeddings, data, seed=0):
+    return CLASSIFIERS[kind].fit(embeddings, data, None, seed)
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return load_encoder("tiny")
+
+
+@pytest.fixture(scope="module")
+def mute(whisper_dir):
+    """An encoder without a text side."""
+    return load_encoder(whisper_dir, seconds=1.0)
 
 
 @pytest.fixture(autouse=True)
@@ -51,26 +67,48 @@ def case(request):
 
 def parts(data, fold):
     """Rows of the other folds and of this one."""
-    mine = np.array([c.fold for c in data.clips]) == fold
-    return np.flatnonzero(~mine), np.flatnonzero(mine)
+    own = np.array([c.fold for c in data.clips]) == fold
+    return np.flatnonzero(~own), np.flatnonzero(own)
+
+
+def test_every_file_registers_a_classifier_and_auto_is_among_them():
+    files = {module.name for module in pkgutil.iter_modules(classifiers.__path__)}
+    assert {one.fit.__module__.rpartition(".")[2] for one in CLASSIFIERS.values()} == files
+    assert {"prompts", "centroids", "probe"} <= set(CLASSIFIERS)
+    assert all(one.help and "\n" not in one.help for one in CLASSIFIERS.values())
+    assert set(classifier.AUTO) <= set(CLASSIFIERS)
+
+
+def test_a_classifier_is_chosen_by_what_the_encoder_has(tiny, mute):
+    assert choose_classifier("auto", tiny).name == choose_classifier("auto", tiny, "laion").name == "prompts"
+    assert choose_classifier("auto", mute).name == "centroids"
+    assert choose_classifier("probe", tiny).name == "probe"
+    for encoder, name, template, says in (
+        (tiny, "prompt", None, r"unknown classifier 'prompt'; did you mean prompts.*known are prompts, centroids, probe"),
+        (mute, "prompts", None, "no text side.*use --classifier centroids or probe"),
+        (mute, "auto", "laion", "centroids reads no prompts.*does: prompts"),
+        (tiny, "probe", "laion", "probe reads no prompts"),
+    ):
+        with pytest.raises(EvaluationError, match=says):
+            choose_classifier(name, encoder, template)
 
 
 def test_prompts_are_cosines():
     embeddings, directions = torch.randn(3, 5, 8), F.normalize(torch.randn(4, 8), dim=-1)
-    readout = prompt_readout(directions, 5)
-    scores = readout.scores(embeddings)
+    fitted = CLASSIFIERS["prompts"].fit(embeddings[0], hand_made("abcda", [1] * 5), directions, 0)
+    scores = fitted.scores(embeddings)
     assert scores.shape == (3, 5, 4)
     for unit in range(3):
         for clip in range(5):
             for c in range(4):
                 e = embeddings[unit, clip]
                 assert scores[unit, clip, c] == pytest.approx(float(e @ directions[c] / e.norm()), abs=1e-6)
-    assert torch.equal(readout.scores(embeddings[:, 1:3], slice(1, 3)), scores[:, 1:3])
+    assert torch.equal(fitted.scores(embeddings[:, 1:3], slice(1, 3)), scores[:, 1:3])
 
 
 def test_centroids_equal_scikit_learn_fold_by_fold(case):
     embeddings, data = case
-    scores = centroid_readout(embeddings, data).scores(embeddings)
+    scores = fit("centroids", embeddings, data).scores(embeddings)
     unit = (embeddings / embeddings.norm(dim=-1, keepdim=True)).numpy()
     for fold in (1, 5, 9):
         train, test = parts(data, fold)
@@ -84,8 +122,7 @@ def test_centroids_equal_scikit_learn_fold_by_fold(case):
 
 def test_the_probe_equals_scikit_learn_fold_by_fold(case):
     embeddings, data = case
-    readout = probe_readout(embeddings, data, seed=3)
-    scores = readout.scores(embeddings)
+    scores = fit("probe", embeddings, data, seed=3).scores(embeddings)
     unit = F.normalize(embeddings, dim=-1).numpy()
     for fold in (1, 5, 9):
         train, test = parts(data, fold)
@@ -107,11 +144,11 @@ def test_the_strength_is_chosen_inside_the_training_clips(case):
     assert strength == search.best_params_["C"]
 
 
-@pytest.mark.parametrize("kind", READOUTS)
-def test_nothing_of_a_fold_is_in_its_own_readout(case, kind):
-    """Other labels and other sounds in one fold: its readout stays bit by bit, and the others do not."""
+@pytest.mark.parametrize("kind", LEARNED)
+def test_nothing_of_a_fold_is_in_its_own_classifier(case, kind):
+    """Other labels and other sounds in one fold: its classifier stays bit by bit, and the others do not."""
     embeddings, data = case
-    before = READOUTS[kind](embeddings, data)
+    before = fit(kind, embeddings, data)
     _, test = parts(data, 5)
     labels = [c.label for c in data.clips]
     for i, j in zip(test, np.roll(test, 1), strict=True):
@@ -119,33 +156,40 @@ def test_nothing_of_a_fold_is_in_its_own_readout(case, kind):
     changed = embeddings.clone()
     changed[test] = torch.randn(len(test), embeddings.shape[1], dtype=torch.float64)
     other = replace(data, clips=tuple(replace(c, label=x) for c, x in zip(data.clips, labels, strict=True)))
-    after = READOUTS[kind](changed, other)
+    after = fit(kind, changed, other)
     for name in ("centre", "weight", "bias"):
         assert torch.equal(getattr(before, name)[1], getattr(after, name)[1]), name
     for fold in (0, 2):
         assert not torch.allclose(before.weight[fold], after.weight[fold])
 
 
-@pytest.mark.parametrize("kind", READOUTS)
+@pytest.mark.parametrize("kind", LEARNED)
 def test_the_length_of_an_embedding_does_not_matter_and_versions_are_independent(case, kind):
     embeddings, data = case
-    readout = READOUTS[kind](embeddings, data)
+    fitted = fit(kind, embeddings, data)
     versions = torch.stack([embeddings, 7 * embeddings, -embeddings])
-    scores = readout.scores(versions)
+    scores = fitted.scores(versions)
     torch.testing.assert_close(scores[1], scores[0])
-    torch.testing.assert_close(scores[2], readout.scores(-embeddings))
-    torch.testing.assert_close(readout.scores(versions[:, 10:20], slice(10, 20)), scores[:, 10:20])
+    torch.testing.assert_close(scores[2], fitted.scores(-embeddings))
+    torch.testing.assert_close(fitted.scores(versions[:, 10:20], slice(10, 20)), scores[:, 10:20])
 
 
-@pytest.mark.parametrize("kind", READOUTS)
+def test_clips_a_few_at_a_time_are_all_clips(case, monkeypatch):
+    embeddings, data = case
+    whole = fit("centroids", embeddings, data).scores(embeddings)
+    monkeypatch.setattr(classifier, "CLIPS_AT_ONCE", 7)
+    assert torch.equal(fit("centroids", embeddings, data).scores(embeddings), whole)
+
+
+@pytest.mark.parametrize("kind", LEARNED)
 def test_a_class_that_training_never_saw_never_wins(kind):
     """Class c is in fold 1 only. Where all cosines are negative, a score of zero for it would be the best."""
     labels, folds = ["a", "b"] * 5 + ["c"] * 2, [1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 1, 1]
     data, negative = hand_made(labels, folds), False
     first = np.array(folds) == 1
-    for seed in range(20 if kind == "centroid" else 4):
+    for seed in range(20 if kind == "centroids" else 4):
         embeddings = torch.from_numpy(np.random.default_rng(seed).standard_normal((12, 3)) + 1)
-        scores = READOUTS[kind](embeddings, data).scores(embeddings)
+        scores = fit(kind, embeddings, data).scores(embeddings)
         assert (scores[first].argmax(1) != 2).all()
         assert scores.isfinite().all()
         negative |= bool((scores[first][:, :2] < 0).all(1).any())
@@ -185,23 +229,23 @@ def test_an_entry_that_never_varies_has_no_weight():
     torch.testing.assert_close(weight[:, 2], torch.zeros(3, dtype=torch.float64), atol=1e-8, rtol=0)
 
 
-@pytest.mark.parametrize("kind", READOUTS)
+@pytest.mark.parametrize("kind", LEARNED)
 def test_one_fold_is_not_enough(kind):
     with pytest.raises(EvaluationError, match="at least two folds"):
-        READOUTS[kind](torch.randn(6, 3), hand_made(["a", "b"] * 3, [1] * 6))
+        fit(kind, torch.randn(6, 3), hand_made(["a", "b"] * 3, [1] * 6))
 
 
 def test_margins_equal_a_loop():
     rng = np.random.default_rng(0)
     scores, targets = rng.standard_normal((3, 20, 5)).round(1), rng.integers(0, 5, 20)
-    found = margins(scores, targets)
-    assert found.shape == (3, 20)
+    margin = margins(scores, targets)
+    assert margin.shape == (3, 20)
     for unit in range(3):
         for clip, target in enumerate(targets):
             others = [s for c, s in enumerate(scores[unit, clip]) if c != target]
-            assert found[unit, clip] == scores[unit, clip, target] - max(others)
+            assert margin[unit, clip] == scores[unit, clip, target] - max(others)
         # A tie has no margin, and counts as wrong.
-        np.testing.assert_array_equal(found[unit] > 0, outcome(scores[unit], targets).correct)
+        np.testing.assert_array_equal(margin[unit] > 0, outcome(scores[unit], targets).correct)
 
 
 def test_margins_keep_their_digits_beside_a_class_that_never_wins():

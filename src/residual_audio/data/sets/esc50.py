@@ -6,12 +6,14 @@ Clips of one class that were cut from one recording share an official fold, so c
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-from .clip import Clip, DataError, Dataset, make_dataset
-from .fetch import Remote
-from .files import by_stem, read_csv, require
-from .origin import Origin
+from ..clip import Clip, DataError, Dataset, make_dataset
+from ..fetch import Remote
+from ..files import by_stem, read_csv, require
+from ..origin import Origin
+from ..registry import DATASETS, Published
 
 # GitHub makes these archives on demand; the commit is pinned because every change to the branch would change the checksum.
 COMMIT = "33c8ce9eb2cf0b1c2f8bcf322eb349b6be34dbb6"
@@ -49,3 +51,7 @@ def load(root: str | Path, subset: str | None = None) -> Dataset:
         for stem, row in zip(stems, rows, strict=True)
     ]
     return make_dataset(subset or "esc50", clips, folds="official")
+
+
+DATASETS.add(Published("esc50", "ESC-50: 2,000 environmental sounds, 50 classes, 5 official folds", load, ORIGIN))
+DATASETS.add(Published("esc10", "ESC-10: the 400 clips of ESC-50 in 10 selected classes", partial(load, subset="esc10"), ORIGIN))

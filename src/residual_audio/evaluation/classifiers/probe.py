@@ -1,4 +1,4 @@
-"""A linear probe: logistic regression on embeddings, its strength chosen inside the training clips."""
+"""A linear probe: logistic regression on the unit-length embeddings of the other folds, its strength chosen inside them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import warnings
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits
 from torch import Tensor
+
+from ...data import Dataset
+from ..classifier import CLASSIFIERS, Classifier, FoldClassifier, fold_places
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
 INNER_FOLDS = 3
@@ -48,9 +52,22 @@ def fit_probe(
             inner = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=seed)
             strength = max(STRENGTHS, key=lambda c: cross_val_score(model(c), z, y, cv=inner).mean())
         fitted = model(strength).fit(z, y)
-    found, offset = fitted.coef_, fitted.intercept_
+    slope, offset = fitted.coef_, fitted.intercept_
     if len(present) == 2:
-        found, offset = np.concatenate([-found, found]) / 2, np.concatenate([-offset, offset]) / 2
-    weight[present] = found / deviation
+        slope, offset = np.concatenate([-slope, slope]) / 2, np.concatenate([-offset, offset]) / 2
+    weight[present] = slope / deviation
     bias[present] = offset - weight[present] @ mean
     return torch.from_numpy(weight).to(embeddings), torch.from_numpy(bias).to(embeddings), strength
+
+
+def fit(
+    embeddings: Float[Tensor, "clip d"], dataset: Dataset, directions: Float[Tensor, "class d"] | None = None, seed: int = 0
+) -> FoldClassifier:
+    fold, count = fold_places(dataset)
+    unit, targets = F.normalize(embeddings, dim=-1), torch.from_numpy(dataset.targets)
+    fitted = [fit_probe(unit[fold != f], targets[fold != f], len(dataset.labels), seed) for f in range(count)]
+    weight = torch.stack([w for w, _, _ in fitted])
+    return FoldClassifier(fold, torch.zeros_like(weight[:, 0]), weight, torch.stack([b for _, b, _ in fitted]))
+
+
+CLASSIFIERS.add(Classifier("probe", "logistic regression on the other folds' clips", fit, order=30))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from .clip import Clip, DataError, Dataset, make_dataset
-from .synthesis import TASKS, take
-from .synthetic import FIRST_TAKE, PER_CLASS, PREFIX, SyntheticSound
+from ..clip import Clip, DataError, Dataset, make_dataset
+from ..registry import DATASETS, Generated
+from ..synthesis import TASKS, take
+from ..synthetic import FIRST_TAKE, PER_CLASS, PREFIX, SyntheticSound
 
 FOLDS = 5
 # Every take has to be rendered to know its captions: 200 in all take about three seconds.
@@ -16,7 +18,7 @@ CAPTIONED_PER_CLASS = 5
 def load(task: str, per_class: int | None = None, captions: bool = False) -> Dataset:
     """``per_class`` takes of every class, in five folds that each hold every class.
 
-    A caption states what was drawn for its take, so it is known only after rendering (about 12 ms a clip):
+    A caption states what was drawn for its take, so it is known only after rendering (about 12 ms per clip):
     ``captions=True`` does that, otherwise clips have none.
     """
     if task not in TASKS:
@@ -53,3 +55,13 @@ def load_captioned(task: str = "source", per_class: int = CAPTIONED_PER_CLASS) -
         for clip, t in zip(data.clips, rendered, strict=True)
     ]
     return replace(data, name="synthetic-captions" if task == "source" else f"{data.name}-captions", clips=tuple(clips))
+
+
+ON_THE_FLY = "synthesised on the fly"
+for _name, _help, _load in (
+    ("synthetic", "the classes that `tiny` was trained on, in new takes", partial(load, "source")),
+    ("synthetic-timbre", "instruments by colour and attack, unknown to `tiny`", partial(load, "timbre")),
+    ("synthetic-voice", "ways to use a voice, unknown to `tiny`", partial(load, "voice")),
+    ("synthetic-captions", "200 sounds with every caption that is true of them, for retrieval", load_captioned),
+):
+    DATASETS.add(Generated(_name, f"{ON_THE_FLY}: {_help}", _load))

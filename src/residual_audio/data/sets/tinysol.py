@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .clip import Clip, Dataset, clean_label, make_dataset
-from .fetch import Remote
-from .files import read_csv, require
-from .origin import Origin
+from ..clip import Clip, Dataset, clean_label, make_dataset
+from ..fetch import Remote
+from ..files import read_csv, require
+from ..origin import Origin
+from ..registry import DATASETS, Published
 
 COLUMNS = ("Path", "Fold", "Instrument (in full)", "Needed digital retuning")
 AUDIO_FOLDERS = ("audio", "TinySOL", "TinySOL2020", ".")
@@ -57,3 +58,6 @@ def load(root: str | Path) -> Dataset:
     ]
     names = {clip.label: clean_label(clip.label.split(" in ")[0]) for clip in clips}
     return make_dataset("tinysol", clips, folds="official", names=names)
+
+
+DATASETS.add(Published("tinysol", "TinySOL: 2,913 notes of 14 orchestral instruments, 5 official folds", load, ORIGIN))

@@ -1,20 +1,21 @@
-"""A dataset of the Hugging Face hub, or a local one of that make, that has audio and one label a row."""
+"""A dataset of the Hugging Face hub, or a local one of that make, that has audio and one label per row."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 from typing import Any
 
-from .clip import Clip, DataError, Dataset, make_dataset, stratified_folds
+from ...writing import drafted
+from ..clip import Clip, DataError, Dataset, make_dataset, stratified_folds
+from ..registry import DATASETS, Own, default_root
 
 LABEL_COLUMNS = ("label", "labels", "category", "class", "target")
 
 
 def load(
     name: str,
-    cache: str | Path,
+    root: str | Path | None = None,
     config: str | None = None,
     audio: str | None = None,
     label: str | None = None,
@@ -25,13 +26,14 @@ def load(
     """``name`` is ``REPO[:SPLIT]``; where no split is named, ``train`` is meant, or the only one there is.
 
     Columns that are not named are found: ``audio`` by its type, ``label`` as the first ClassLabel or by one of the usual
-    names. Audio that comes inside the dataset is written to ``cache`` as it is, under the hash of its content.
+    names. Audio that comes inside the dataset is written below ``root`` as it is, under the hash of its content.
     """
     try:
         import datasets
     except ImportError as error:
         raise DataError('Hugging Face datasets need an extra: pip install "residual-audio[data]"') from error
 
+    cache = default_root("hf") if root is None else Path(root).expanduser()
     rows, split = open_split(datasets, name, config)
     features = rows.features
     audio = audio or first(name, "audio", features, [c for c, f in features.items() if isinstance(f, datasets.Audio)])
@@ -47,7 +49,7 @@ def load(
     clips = [
         Clip(
             id=f"{split}/{i}",
-            path=stored(row[audio], Path(cache).expanduser(), f"hf:{name} row {i}"),
+            path=stored(row[audio], cache, f"hf:{name} row {i}"),
             label=labels[i],
             fold=folds[i],
             captions=(row[caption],) if caption and row[caption] else (),
@@ -98,8 +100,9 @@ def stored(sound: dict[str, Any] | None, cache: Path, where: str) -> str:
     digest = hashlib.sha256(sound["bytes"]).hexdigest()
     target = cache / digest[:2] / f"{digest}{Path(sound['path'] or '').suffix.lower()}"
     if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{digest}.{os.getpid()}")
-        temporary.write_bytes(sound["bytes"])
-        os.replace(temporary, target)
+        with drafted(target) as path:
+            path.write_bytes(sound["bytes"])
     return str(target)
+
+
+DATASETS.add(Own("hf", "REPO[:SPLIT]", "a dataset of the Hugging Face hub with audio and labels", load))

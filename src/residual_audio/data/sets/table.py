@@ -1,16 +1,20 @@
-"""A CSV or Parquet table of your own: one row a clip (a sound or an image), columns by name."""
+"""A CSV or Parquet table of your own: one row per clip (a sound or an image), columns by name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from .clip import Clip, DataError, Dataset, make_dataset, stratified_folds
-from .synthetic import PREFIX
+from ..clip import Clip, DataError, Dataset, make_dataset, stratified_folds
+from ..registry import DATASETS, Own, below
+from ..synthetic import PREFIX
+
+ENDINGS = (".csv", ".parquet")
 
 
 def load(
-    table: str | Path,
+    file: str | Path,
+    root: str | Path | None = None,
     path: str = "path",
     label: str = "label",
     id: str | None = None,
@@ -24,14 +28,14 @@ def load(
     unasked. Without ids the paths serve; without folds five stratified ones are drawn with ``seed``. Whether a file
     exists is not looked at here: a run records what it could not decode, clip by clip.
     """
-    table = Path(table).expanduser()
+    table = below(root, file)
     rows = read_rows(table)
-    found = list(rows[0])
+    columns = list(rows[0])
 
     def column(name: str | None, default: str) -> str | None:
-        if name is not None and name not in found:
-            raise DataError(f'{table}: no column {name!r}; the columns are {", ".join(found)}. Name yours: {default}="…"')
-        return name or (default if default in found else None)
+        if name is not None and name not in columns:
+            raise DataError(f'{table}: no column {name!r}; the columns are {", ".join(columns)}. Name yours: {default}="…"')
+        return name or (default if default in columns else None)
 
     column(path, "path")
     column(label, "label")
@@ -86,3 +90,7 @@ def fold_numbers(table: Path, column: str, rows: list[dict[str, str]]) -> list[i
         return [int(row[column].removesuffix(".0")) for row in rows]
     except ValueError as error:
         raise DataError(f"{table}: the folds in {column!r} have to be whole numbers ({error})") from error
+
+
+HELP = "your own CSV or Parquet with the columns path and label (and id, fold, caption)"
+DATASETS.add(Own("table", "PATH", HELP, load, takes=lambda path: path.suffix.lower() in ENDINGS))

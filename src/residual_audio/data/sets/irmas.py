@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .clip import Clip, DataError, Dataset, grouped_folds, make_dataset
-from .fetch import Remote
-from .files import audio_files
-from .origin import Origin
+from ..clip import Clip, DataError, Dataset, grouped_folds, make_dataset
+from ..fetch import Remote
+from ..files import audio_files
+from ..origin import Origin
+from ..registry import DATASETS, Published
 
 INSTRUMENTS = {
     "cel": "cello",
@@ -47,9 +48,9 @@ def load(root: str | Path, seed: int = 0) -> Dataset:
     """Excerpts by instrument; ``seed`` draws the five folds. Tag: ``recording:0058``."""
     base = ORIGIN.locate(root).parent
     files = {code: audio_files(base / code) for code in INSTRUMENTS}
-    if absent := [code for code, found in files.items() if not found]:
+    if absent := [code for code, paths in files.items() if not paths]:
         raise DataError(f"irmas: no audio in {base} for {', '.join(absent)}. Expected layout:\n{ORIGIN.layout}")
-    rows = [(path, code, recording(path)) for code, found in files.items() for path in found]
+    rows = [(path, code, recording(path)) for code, paths in files.items() for path in paths]
     folds = grouped_folds([code for _, code, _ in rows], [source for _, _, source in rows], seed=seed)
     clips = [
         Clip(id=path.stem, path=str(path), label=code, fold=fold, tags=(f"recording:{source}",))
@@ -63,3 +64,6 @@ def recording(path: Path) -> str:
     """The number of the recording; a name without one stands for itself."""
     match = RECORDING.search(path.stem)
     return match.group(1) if match else path.stem
+
+
+DATASETS.add(Published("irmas", "IRMAS, training part: 6,705 excerpts of music, 11 predominant instruments", load, ORIGIN))

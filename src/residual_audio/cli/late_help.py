@@ -1,0 +1,58 @@
+"""Help that reads a registry: made when it is shown, since registries bring torch and no other verb's help should wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+# Their help is that of `classifier_help` and `template_help`.
+ClassifierName = Annotated[str, typer.Option("--classifier", help="How embeddings become class scores.")]
+Template = Annotated[str | None, typer.Option("--template", help="The prompts of a class.")]
+
+
+def late_help(**texts: Callable[[], str]) -> type[TyperCommand]:
+    """A command class; ``texts[option]()`` is the help of that option."""
+
+    class Command(TyperCommand):
+        def format_help(self, ctx: Any, formatter: Any) -> None:
+            options: list[Any] = list(self.params)
+            for option in options:
+                if option.name in texts:
+                    option.help = texts[option.name]()
+            super().format_help(ctx, formatter)
+
+    return Command
+
+
+def helped(**texts: Callable[[], str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Mark a verb whose options get their help late."""
+
+    def mark(verb: Callable[..., None]) -> Callable[..., None]:
+        verb.command_class = late_help(**texts)  # type: ignore[attr-defined]
+        return verb
+
+    return mark
+
+
+def classifier_help() -> str:
+    """What `--classifier` takes."""
+    from ..evaluation import CLASSIFIERS
+    from ..evaluation.classifier import AUTO
+
+    known = "; ".join(f"{c.name} ({c.help})" for c in CLASSIFIERS.values())
+    return f"{known}; auto: {AUTO[0]} where there is a text side, else {AUTO[1]}."
+
+
+def template_help() -> str:
+    """What `--template` takes, and who reads it."""
+    from ..data import TEMPLATES
+    from ..evaluation import CLASSIFIERS
+    from ..evaluation.directions import DEFAULT_TEMPLATE
+
+    readers = ", ".join(c.name for c in CLASSIFIERS.values() if c.needs_text)
+    return (
+        f"A set of prompts ({', '.join(TEMPLATES)}) or your own text with {{}}, for the classifier {readers}; default: {DEFAULT_TEMPLATE}."
+    )

@@ -1,0 +1,28 @@
+"""Embed a dataset: what could be read, and why the rest could not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..data import Dataset
+from ..media import MediaError
+from ..models import Encoder
+from .errors import EvaluationError
+
+
+def embed_readable(
+    encoder: Encoder, dataset: Dataset, batch_size: int, workers: int | None, advance: Callable[[int], object] | None
+) -> tuple[Dataset, Float[Tensor, "clip d"], dict[str, str]]:
+    """The readable clips as a dataset, their embeddings in the same order, and the errors of the others by id."""
+    outcomes = encoder.embed_outcomes([c.source for c in dataset.clips], batch_size, workers, advance)
+    errors = {c.id: str(o) for c, o in zip(dataset.clips, outcomes, strict=True) if isinstance(o, MediaError)}
+    vectors = [o for o in outcomes if isinstance(o, Tensor)]
+    if not vectors:
+        first = next(iter(errors.values()), "the dataset is empty")
+        raise EvaluationError(f"{dataset.name}: none of {len(dataset)} clips could be read; the first error: {first}")
+    return replace(dataset, clips=tuple(c for c in dataset.clips if c.id not in errors)), torch.stack(vectors), errors
