@@ -48,9 +48,8 @@ def classifier_help() -> str:
 
 def template_help() -> str:
     """What `--template` takes, and who reads it."""
-    from ..data import TEMPLATES
+    from ..data.prompts import DEFAULT_TEMPLATE, TEMPLATES
     from ..evaluation import CLASSIFIERS
-    from ..evaluation.directions import DEFAULT_TEMPLATE
 
     readers = ", ".join(c.name for c in CLASSIFIERS.values() if c.needs_text)
     return (

@@ -9,10 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..data import Dataset
-from ..data.prompts import fill, templates
+from ..data.prompts import DEFAULT_TEMPLATE, fill, templates
 from ..models import Encoder
-
-# The prompts of a class where nobody asks for others.
 
 
 def prompt_directions(encoder: Encoder, names: Sequence[str], template_set: Sequence[str]) -> Float[Tensor, "class d"]:

@@ -13,11 +13,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..data import Dataset
+from ..data.prompts import DEFAULT_TEMPLATE
 from ..models import Encoder
 from ..results import Result, provenance
 from ..writing import drafted
 from .classifier import choose_classifier
-from .directions import DEFAULT_TEMPLATE, class_directions
+from .directions import class_directions
 from .embedding import embed_readable
 from .folds import with_folds
 from .metrics import Outcome, confusion, outcome, per_class_mean, top_k
