@@ -26,7 +26,7 @@ COUNTED = ["distinct", "duplicates", "k"]
 
 @dataclass(frozen=True)
 class Dimensions:
-    """``table``: one row per unit with n, duplicates, k, every measure, its ``_se`` and a ``note`` for what is NaN; and the ``variance``."""
+    """``table``: one row per unit with n, duplicates, k, every measure, its ``_se`` and a ``note`` on what is NaN; and ``variance``."""
 
     table: pd.DataFrame
     variance: Float[Tensor, "unit axis"]

@@ -17,7 +17,18 @@ KEYS = ("regime", "level")
 REGIMES, LEVELS = ("pre", "post"), ("clip", "token")
 VIEWS = tuple((regime, level) for regime in REGIMES for level in LEVELS)
 FIRST = ("pre", "clip")
-TABLES = ("heads", "blocks", "stages", "components", "class_activation", "clusters", "statistics", "pairwise", "trend", "dataset_statistics")
+TABLES = (
+    "heads",
+    "blocks",
+    "stages",
+    "components",
+    "class_activation",
+    "clusters",
+    "statistics",
+    "pairwise",
+    "trend",
+    "dataset_statistics",
+)
 
 Tables = Mapping[str, pd.DataFrame]
 

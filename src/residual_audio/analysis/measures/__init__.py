@@ -25,8 +25,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ...registry import Registry
-from ..neighbours import Neighbours
 from ..errors import AnalysisError
+from ..neighbours import Neighbours
 from ..specialisation import class_activation
 
 Spectrum = Float[Tensor, "*unit axis"]

@@ -5,7 +5,7 @@ const askedText = () => D.ask?.texts.find((t) => t.text === state.ask);
 
 function buildAsk(panel) {
   if (!D.ask) {
-    fill(panel, el("section", { class: "card" }, el("h2", {}, "Ask"), D.missing.direct ? lacking("direct", "The run has no direct shares.") : el("p", { class: "lacking" }, "The page was made without the model.")));
+    fill(panel, el("section", { class: "card" }, el("h2", {}, "Ask"), D.missing.direct ? lacking("direct", "The run has no direct shares.") : withoutModel()));
     return;
   }
   A.input = el("input", { type: "search", list: "texts", id: "asked", placeholder: "a class or a word", "aria-label": "Text to ask for", autocomplete: "off",
@@ -46,13 +46,15 @@ function updateAsk(changed) {
     el("section", { class: "card" }, el("h2", {}, "Units, MLPs too"), units)),
   el("section", { class: "card" }, el("h2", {}, "Components"), el("p", { class: "note" }, "Principal components of heads' direct shares; cosine: of the component's axis with the text."),
     el("div", { class: "pick" }, t.components.map(([u, k, share, along]) => el("button", { onclick: () => set({ view: "heads", head: D.ask.units[u] }) }, `${D.ask.units[u]} component ${k}`, el("small", {}, ` ${percent(share)}, cosine ${number(along, 2)}`))))),
-  el("section", { class: "card" }, el("h2", {}, "Clips that show it"), el("p", { class: "note" }, "Left: what one hears. Right: where in the model's window units write towards the text more (red) or less (blue) than in the mean cell; frequency upwards. Windows let units listen elsewhere, so a map is no proof of where the sound is."),
+  el("section", { class: "card" }, el("h2", {}, "Clips that show it"), el("p", { class: "note" }, IMAGES
+      ? "Left: the picture. Right: where in the part that the model sees units write towards the text more (red) or less (blue) than in the mean cell. Units look elsewhere too, so a map is no proof of where the thing is."
+      : "Left: what one hears. Right: where in the model's window units write towards the text more (red) or less (blue) than in the mean cell; frequency upwards. Units listen elsewhere too, so a map is no proof of where the sound is."),
     el("div", { class: "answers" }, t.clips.map((c) => el("div", { class: "answer" }, clipCard(c.clip, `cosine ${number(c.score)}`), c.map ? mapPicture(c.map, t.text) : null)))));
 }
 function mapPicture(packed, text) {
   const values = unpack(packed), [rows, columns] = packed.shape, total = values.reduce((a, b) => a + b, 0), mean = total / values.length;
   const most = Math.max(1e-12, ...values.map((v) => Math.abs(v - mean)));
   const seconds = D.meta.preprocessing.reduce((s, [k, v]) => ({ ...s, [k]: Number(v) }), {});
-  const length = seconds.samples && seconds.sample_rate ? `0 – ${number(seconds.samples / seconds.sample_rate)} s` : "the window";
-  return el("figure", { class: "map" }, picture(values, rows, columns, ZERO, mean - most, mean + most), el("figcaption", {}, el("small", {}, `towards “${short(text, 30)}”, ${length}; all cells sum to ${number(total, 2)}`)));
+  const length = seconds.samples && seconds.sample_rate ? `0 – ${number(seconds.samples / seconds.sample_rate)} s` : IMAGES ? "the model's crop" : "the window";
+  return el("figure", { class: IMAGES ? "map square" : "map" }, picture(values, rows, columns, ZERO, mean - most, mean + most, IMAGES), el("figcaption", {}, el("small", {}, `towards “${short(text, 30)}”, ${length}; all cells sum to ${number(total, 2)}`)));
 }

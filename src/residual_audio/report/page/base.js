@@ -105,17 +105,20 @@ function lacking(what, text) {
   const command = D.missing[what];
   return el("p", { class: "lacking" }, text, command ? [" This makes it: ", el("code", {}, command)] : "");
 }
+const withoutModel = () => D.meta.notes.length ? D.meta.notes.map((n) => el("p", { class: "lacking" }, n))
+  : el("p", { class: "lacking" }, "The page was made without the model (", el("code", {}, "--no-model"), ").");
 const select = (label, options, value, onchange) =>
   el("label", {}, el("span", {}, label), el("select", { onchange: (e) => onchange(e.target.value), "aria-label": label },
     options.map(([v, text]) => el("option", { value: v, selected: v === value }, text))));
 
-// A clip: spectrogram, player, words. Canvases are drawn when they come into sight.
-function picture(values, rows, columns, stops, low, high) {
+// A clip: spectrogram and player, or a thumbnail; words. Rows of a spectrogram go upwards, those of an image downwards.
+const IMAGES = D.meta.media === "image";
+function picture(values, rows, columns, stops, low, high, downwards = false) {
   const canvas = el("canvas", { width: columns, height: rows, "aria-hidden": "true" });
   const image = new ImageData(columns, rows);
   const ramp = Array.from({ length: 256 }, (_, i) => mix(stops, i / 255));
   for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
-    const v = (values[(rows - 1 - r) * columns + c] - low) / (high - low);
+    const v = (values[(downwards ? r : rows - 1 - r) * columns + c] - low) / (high - low);
     const [red, green, blue] = ramp[Math.round(clamp(v, 0, 1) * 255)];
     image.data.set([red, green, blue, 255], 4 * (r * columns + c));
   }
@@ -126,7 +129,9 @@ function clipCard(i, ...words) {
   const clip = D.clips[i], [rows, columns] = D.spectrogram;
   const name = D.classes[clip.class];
   return el("figure", { class: "clip" },
-    clip.spectrogram ? picture(bytes(clip.spectrogram), rows, columns, HEAT, 0, 255) : el("p", { class: "lacking" }, clip.error ?? "no spectrogram"),
+    clip.image ? el("img", { src: clip.image, alt: name, loading: "lazy" })
+      : clip.spectrogram ? picture(bytes(clip.spectrogram), rows, columns, HEAT, 0, 255)
+      : el("p", { class: "lacking" }, clip.error ?? (IMAGES ? "no picture" : "no spectrogram")),
     clip.audio ? el("audio", { controls: true, preload: "none", src: clip.audio, controlslist: "nodownload noplaybackrate", "aria-label": `${name}, ${clip.id}`, onplay: alone }) : null,
     el("figcaption", {}, el("b", {}, name), el("small", { class: "id", title: clip.id }, clip.id), words.map((w) => el("small", {}, w))));
 }

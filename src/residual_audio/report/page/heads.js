@@ -17,7 +17,7 @@ function measure(key) {
   }
   const asked = key === "ask" && askedText();
   if (asked) return { key, name: `share of the variation towards “${asked.text}”`, help: "see Ask", kind: "zero", values: HEADS.map((h) => asked.share[D.ask.units.indexOf(h)]) };
-  return D.measures.find((m) => m.key === key) ?? D.measures[0] ?? { key: "", name: "no measure", help: "", kind: "up", values: HEADS.map(() => null) };
+  return D.measures.find((m) => m.key === key) ?? D.measures.find((m) => m.key === "fisher") ?? D.measures[0] ?? { key: "", name: "no measure", help: "", kind: "up", values: HEADS.map(() => null) };
 }
 // A grid of buttons: arrow keys move, Enter chooses.
 function headGrid(label) {
