@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -10,15 +11,19 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
+from residual_audio.analysis.keys import with_keys
 from residual_audio.evaluation import prompt_directions
+from residual_audio.extraction import Run
 from residual_audio.meaning import ask
 from residual_audio.meaning.tokens import token_map
 from residual_audio.report.page.answers import answers
-from residual_audio.report.page.audio import RATE, SECONDS, SHAPE, encoded, shown_clips, spectrogram
+from residual_audio.report.page.audio import RATE, SECONDS, SHAPE, encoded, spectrogram
+from residual_audio.report.page.clips import shown_clips
 from residual_audio.report.page.components import head_components
 from residual_audio.report.page.effects import knobs, page_effects
-from residual_audio.report.page.gather import pool_rows
+from residual_audio.report.page.gather import class_titles, measures, other_runs, pool_rows, stages, table
 from residual_audio.report.page.pack import as_script, digits, quantised
+from residual_audio.results import write_table
 from tests.helpers.page import CLASSES, HOSTILE
 
 TEXTS = ("a bell", "rain")
@@ -143,6 +148,47 @@ def test_the_page_takes_clips_class_by_class():
     assert pool_rows(labels, 99).tolist() == list(range(15))
 
 
+def test_classes_are_called_as_in_prompts_where_that_tells_them_apart(made):
+    names = {"cel": "cello", "flu": "flute", "flu_2": "flute"}
+    run = replace(made.run, info={**made.run.info, "labels": [*names, "big_drum"], "class_names": names})
+    assert class_titles(run, [*names, "big_drum"]) == ["cello", "flu", "flu_2", "big drum"]
+
+
+def test_the_page_reads_tables_with_keys_and_those_from_before(tmp_path):
+    heads = pd.DataFrame({"label": ["a", "b"], "fisher": [1.0, 2.0]})
+    post = with_keys(heads.assign(fisher=9.0), "post", "clip")
+    for stored in (heads, pd.concat([post, with_keys(heads, "pre", "clip")])):
+        write_table(stored, tmp_path / "tables", "heads")
+        pd.testing.assert_frame_equal(table(tmp_path, "heads"), heads)
+        assert [c["values"] for c in measures(tmp_path, ["b", "a"])] == [[2.0, 1.0]]
+    write_table(post, tmp_path / "tables", "heads")
+    assert table(tmp_path, "heads") is None, "what is only of another regime is not shown"
+    assert measures(tmp_path, ["a", "b"]) == []
+    assert stages(tmp_path) is None
+
+
+def test_adapters_and_other_tables_colour_heads_too(tmp_path):
+    write_table(pd.DataFrame({"label": ["a"], "margin_drop": [0.1], "kind": ["head"]}), tmp_path / "tables", "ablation_head")
+    write_table(pd.DataFrame({"label": ["b"], "correlation": [0.3]}), tmp_path / "tables", "text_alignment")
+    colours = measures(tmp_path, ["a", "b"], {"a": np.array([0.5, 2.0])})
+    assert {c["key"]: (c["kind"], c["values"]) for c in colours} == {
+        "margin_drop": ("zero", [0.1, None]),
+        "alignment": ("zero", [None, 0.3]),
+        "gain": ("up", [0.75, None]),
+    }
+
+
+def test_runs_of_other_models_do_not_colour_these_heads(made, tmp_path):
+    shutil.copytree(made.folder, tmp_path / "other", ignore=shutil.ignore_patterns("tables"))
+    info = json.loads((tmp_path / "other" / "run.json").read_text())
+    info["model"]["revision"] = "something else"
+    (tmp_path / "other" / "run.json").write_text(json.dumps(info))
+    colours, notes = other_runs(made.run, [Run.open(tmp_path / "other")], [])
+    assert colours == []
+    assert len(notes) == 1
+    assert "of another model (tiny)" in notes[0]
+
+
 def test_numbers_survive_packing():
     values = np.random.default_rng(0).standard_normal((5, 6, 7)) * np.array([1, 10, 0, 1e-4, 3])[:, None, None]
     packed = quantised(values, (1, 2))
@@ -165,7 +211,7 @@ def test_sounds_are_short_and_can_be_played_again(made, tmp_path):
 
     import soundfile
 
-    shown = shown_clips(made.run.clips, [0, 8], CLASSES, "embed", tmp_path / "x.html")
+    shown = shown_clips(made.run.clips, [0, 8], CLASSES, "sound", "embed", tmp_path / "x.html")
     kind, _, data = shown[0]["audio"].partition(";base64,")
     samples, rate = soundfile.read(io.BytesIO(base64.b64decode(data)))
     assert kind in ("data:audio/mpeg", "data:audio/ogg")
@@ -179,6 +225,6 @@ def test_sounds_are_short_and_can_be_played_again(made, tmp_path):
     # 3 kHz on a Slaney scale from 40 Hz to 8 kHz: 31.4 of 0.6 … 45.2 mel, so about two thirds up.
     assert abs(int(image.mean(1).argmax()) - SHAPE[0] * 0.69) < 3
     assert len(encoded(tone)) < 20_000
-    linked = shown_clips(made.run.clips, [0], CLASSES, "link", made.folder / "report.html")
+    linked = shown_clips(made.run.clips, [0], CLASSES, "sound", "link", made.folder / "report.html")
     assert linked[0]["audio"] == "../0-0.wav"
-    assert "audio" not in shown_clips(made.run.clips, [0], CLASSES, "none", tmp_path / "x.html")[0]
+    assert "audio" not in shown_clips(made.run.clips, [0], CLASSES, "sound", "none", tmp_path / "x.html")[0]
