@@ -65,7 +65,8 @@ def fisher_part(folder: Path) -> str:
         return ""
     both = stored(folder, "heads").merge(pd.read_parquet(path), on="label")
     rank = spearmanr(both.fisher, both.margin_drop)
-    return f"\n{measure_title('fisher')} against the margin drop over {len(both)} heads: Spearman ρ = {rank.statistic:.3f} (p = {rank.pvalue:.1e}).\n"
+    numbers = f"Spearman ρ = {rank.statistic:.3f} (p = {rank.pvalue:.1e})"
+    return f"\n{measure_title('fisher')} against the {measure_title('margin_drop')} over {len(both)} heads: {numbers}.\n"
 
 
 def main() -> None:

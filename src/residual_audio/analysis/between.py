@@ -26,9 +26,10 @@ def same_model(analyses: Iterable[Analysis]) -> bool:
 
 def between_datasets(results: Mapping[str, Analysis], regime: str = "pre", level: str = "clip") -> pd.DataFrame:
     """Tests between data sets, by name, for every measure; paired, since the heads are the same. Refused for runs of different models."""
-    heads = {name: select(a.tables, regime, level).get("heads") for name, a in results.items()}
-    if missing := [name for name, table in heads.items() if table is None]:
+    chosen = {name: select(a.tables, regime, level) for name, a in results.items()}
+    if missing := [name for name, tables in chosen.items() if "heads" not in tables]:
         raise AnalysisError(f"{', '.join(missing)}: not analysed in the regime {regime!r} at the level {level!r}")
-    together = pd.concat([table.assign(dataset=name, model=model_of(results[name])) for name, table in heads.items()], ignore_index=True)
+    named = [tables["heads"].assign(dataset=name, model=model_of(results[name])) for name, tables in chosen.items()]
+    together = pd.concat(named, ignore_index=True)
     tested = [m.name for m in MEASURES.values() if m.tested and m.of != "classes" and m.name in together]
     return dataset_tests(together, tested)
