@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...adaptation.gain import ResiDual
 from ...data import clean_label
-from ...evaluation.classifiers import centroid_directions
+from ...evaluation import centroid_directions
 from ...extraction import Run
 from ...meaning.describe import default_dictionary
 from ...meaning.dictionary import load_dictionary
