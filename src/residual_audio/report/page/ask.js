@@ -47,7 +47,7 @@ function updateAsk(changed) {
   el("section", { class: "card" }, el("h2", {}, "Components"), el("p", { class: "note" }, "Principal components of heads' direct shares; cosine: of the component's axis with the text."),
     el("div", { class: "pick" }, t.components.map(([u, k, share, along]) => el("button", { onclick: () => set({ view: "heads", head: D.ask.units[u] }) }, `${D.ask.units[u]} component ${k}`, el("small", {}, ` ${percent(share)}, cosine ${number(along, 2)}`))))),
   el("section", { class: "card" }, el("h2", {}, "Clips that show it"), el("p", { class: "note" }, IMAGES
-      ? "Left: the picture. Right: where in the part that the model sees units write towards the text more (red) or less (blue) than in the mean cell. Units look elsewhere too, so a map is no proof of where the thing is."
+      ? "Those with the largest cosines. Shares of an image are written at the class token, so there is no map of where in the picture."
       : "Left: what one hears. Right: where in the model's window units write towards the text more (red) or less (blue) than in the mean cell; frequency upwards. Units listen elsewhere too, so a map is no proof of where the sound is."),
     el("div", { class: "answers" }, t.clips.map((c) => el("div", { class: "answer" }, clipCard(c.clip, `cosine ${number(c.score)}`), c.map ? mapPicture(c.map, t.text) : null)))));
 }
@@ -55,6 +55,6 @@ function mapPicture(packed, text) {
   const values = unpack(packed), [rows, columns] = packed.shape, total = values.reduce((a, b) => a + b, 0), mean = total / values.length;
   const most = Math.max(1e-12, ...values.map((v) => Math.abs(v - mean)));
   const seconds = D.meta.preprocessing.reduce((s, [k, v]) => ({ ...s, [k]: Number(v) }), {});
-  const length = seconds.samples && seconds.sample_rate ? `0 – ${number(seconds.samples / seconds.sample_rate)} s` : IMAGES ? "the model's crop" : "the window";
-  return el("figure", { class: IMAGES ? "map square" : "map" }, picture(values, rows, columns, ZERO, mean - most, mean + most, IMAGES), el("figcaption", {}, el("small", {}, `towards “${short(text, 30)}”, ${length}; all cells sum to ${number(total, 2)}`)));
+  const length = seconds.samples && seconds.sample_rate ? `0 – ${number(seconds.samples / seconds.sample_rate)} s` : "the window";
+  return el("figure", { class: "map" }, picture(values, rows, columns, ZERO, mean - most, mean + most), el("figcaption", {}, el("small", {}, `towards “${short(text, 30)}”, ${length}; all cells sum to ${number(total, 2)}`)));
 }

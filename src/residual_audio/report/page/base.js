@@ -111,14 +111,14 @@ const select = (label, options, value, onchange) =>
   el("label", {}, el("span", {}, label), el("select", { onchange: (e) => onchange(e.target.value), "aria-label": label },
     options.map(([v, text]) => el("option", { value: v, selected: v === value }, text))));
 
-// A clip: spectrogram and player, or a thumbnail; words. Rows of a spectrogram go upwards, those of an image downwards.
+// A clip: spectrogram and player, or a thumbnail; words. Canvases are drawn when they come into sight.
 const IMAGES = D.meta.media === "image";
-function picture(values, rows, columns, stops, low, high, downwards = false) {
+function picture(values, rows, columns, stops, low, high) {
   const canvas = el("canvas", { width: columns, height: rows, "aria-hidden": "true" });
   const image = new ImageData(columns, rows);
   const ramp = Array.from({ length: 256 }, (_, i) => mix(stops, i / 255));
   for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
-    const v = (values[(downwards ? r : rows - 1 - r) * columns + c] - low) / (high - low);
+    const v = (values[(rows - 1 - r) * columns + c] - low) / (high - low);
     const [red, green, blue] = ramp[Math.round(clamp(v, 0, 1) * 255)];
     image.data.set([red, green, blue, 255], 4 * (r * columns + c));
   }

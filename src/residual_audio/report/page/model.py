@@ -20,6 +20,7 @@ from ...meaning.shares import unit_embeddings
 from ...meaning.texts import text_directions
 from ...models import Encoder
 from .answers import answers
+from .clips import media_of
 from .effects import knobs, page_effects
 from .gather import class_titles, pool_rows, table
 from .model_part import ModelPart, top_clips
@@ -99,7 +100,8 @@ def model_part(
     if "direct.units" in run.keys:
         moved = answers(run, asked.directions, pool_rows(labels, COUNTED))
         share, components, counted = moved.share.numpy(), moved.components, moved.clips
-        for number, some in enumerate(top_clips(scores, rows)):
+        # Images are pooled at their class token: there is no plane that their shares lie in.
+        for number, some in enumerate(top_clips(scores, rows) if media_of(run) == "sound" else ()):
             for row in some:
                 mapped.setdefault(row, []).append(number)
     turned = knobs(run, residual, best_heads(run))
