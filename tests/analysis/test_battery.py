@@ -181,14 +181,14 @@ def test_blocks_and_stages_are_means_over_heads(analysis, regime):
     heads = analysis.heads(regime)
     for name, keys in (("blocks", ["stage", "block", "depth"]), ("stages", ["stage"])):
         for _, row in analysis.select(regime)[name].iterrows():
-            mine = heads[np.logical_and.reduce([heads[k] == row[k] for k in keys])]
-            assert row.heads == len(mine)
+            members = heads[np.logical_and.reduce([heads[k] == row[k] for k in keys])]
+            assert row.heads == len(members)
             for measure in [m for m in MEASURES if m != "l_n"]:
-                assert row[measure] == pytest.approx(np.mean(mine[measure].to_numpy()))
-                spread = np.std(mine[measure].to_numpy(), ddof=1) if len(mine) > 1 else np.nan
+                assert row[measure] == pytest.approx(np.mean(members[measure].to_numpy()))
+                spread = np.std(members[measure].to_numpy(), ddof=1) if len(members) > 1 else np.nan
                 assert row[f"{measure}_std"] == pytest.approx(spread, nan_ok=True)
-            assert row.l_n == pytest.approx(mine.pca_99.mean() / mine.twonn.mean())
-            assert row.fisher == pytest.approx(mine.fisher.mean())
+            assert row.l_n == pytest.approx(members.pca_99.mean() / members.twonn.mean())
+            assert row.fisher == pytest.approx(members.fisher.mean())
     assert analysis.select(regime)["blocks"].pca_99_std.isna().sum() == 2, "stage 0 has two blocks of one head"
 
 
@@ -225,12 +225,12 @@ def test_spectra_equal_scikit_learn_on_the_full_vectors(analysis, vectors, regim
     heads, components = analysis.heads(regime).set_index("label"), analysis.select(regime)["components"]
     for label, x in vectors[regime].items():
         theirs = PCA(svd_solver="full").fit(x)
-        mine = components[components.label == label]
-        np.testing.assert_allclose(mine.variance, theirs.explained_variance_[:4], rtol=1e-8, atol=1e-12 * theirs.explained_variance_[0])
+        own_axes = components[components.label == label]
+        np.testing.assert_allclose(own_axes.variance, theirs.explained_variance_[:4], rtol=1e-8, atol=1e-12 * theirs.explained_variance_[0])
         assert theirs.explained_variance_[4:].sum() < 1e-12 * theirs.explained_variance_[0]
         p = theirs.explained_variance_ratio_[:4]
-        np.testing.assert_allclose(mine.ratio, p, rtol=1e-8, atol=1e-12)
-        np.testing.assert_allclose(mine.cumulative, np.cumsum(p), rtol=1e-8)
+        np.testing.assert_allclose(own_axes.ratio, p, rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(own_axes.cumulative, np.cumsum(p), rtol=1e-8)
         expected = {"evr_1": p[0], "evr_2": p[1], "participation_ratio": 1 / (p @ p), "entropy": -(p @ np.log(p)),
                     "effective_rank": np.exp(-(p @ np.log(p)))}  # fmt: skip
         expected |= {f"pca_{s}": np.flatnonzero(np.cumsum(p) >= s / 100)[0] + 1 for s in (90, 95, 99)}
@@ -259,10 +259,10 @@ def test_discriminability_equals_slow_loops_on_the_full_vectors(analysis, run, v
     for label, x in vectors[regime].items():
         within, between = 0.0, 0.0
         for name in run.info["labels"]:
-            mine = x[classes == name]
-            between += len(mine) * ((mine.mean(0) - x.mean(0)) ** 2).sum()
-            for clip in mine:
-                within += ((clip - mine.mean(0)) ** 2).sum()
+            members = x[classes == name]
+            between += len(members) * ((members.mean(0) - x.mean(0)) ** 2).sum()
+            for clip in members:
+                within += ((clip - members.mean(0)) ** 2).sum()
         assert heads.fisher[label] == pytest.approx(between / within, rel=1e-8)
         along = PCA(4, svd_solver="full").fit_transform(x)
         ratios = []
@@ -361,8 +361,8 @@ def test_token_level_is_the_pca_of_the_token_moments_in_either_space(tokens, run
             covariance = (moments.second[i].numpy() - n * np.outer(mean, mean)) / (n - 1)
             if regime == "post":
                 weight = run.weights[f"projection.{unit.stage}.{unit.block}.weight"].double().numpy()
-                mine = weight[:, 4 * unit.head : 4 * unit.head + 4]
-                covariance = mine @ covariance @ mine.T
+                own_weight = weight[:, 4 * unit.head : 4 * unit.head + 4]
+                covariance = own_weight @ covariance @ own_weight.T
             expected = np.linalg.eigvalsh(covariance)[::-1][:4]
             np.testing.assert_allclose(components[components.label == unit.label].variance, expected, rtol=1e-7, atol=1e-11 * expected[0])
             assert heads.n[i] == n

@@ -318,9 +318,9 @@ def test_panels_carry_every_head(figures):
     heads = FULL["heads"]
     columns = {"B": "twonn", "C": "mle", "D": "participation_ratio", "E": "effective_rank", "F": "evr_1"}
     for letter, column in columns.items():
-        found = points(figures["full"][f"panel_{letter}"].axes[0])
-        np.testing.assert_allclose(found[:, 1], heads[column])
-        assert np.array_equal(np.round(found[:, 0]), heads["depth"])
+        drawn = points(figures["full"][f"panel_{letter}"].axes[0])
+        np.testing.assert_allclose(drawn[:, 1], heads[column])
+        assert np.array_equal(np.round(drawn[:, 0]), heads["depth"])
     for axes, column in zip(figures["full"]["panel_A"].axes, ("pca_90", "pca_95", "pca_99"), strict=True):
         np.testing.assert_allclose(points(axes)[:, 1], heads[column])
     assert any(np.allclose(line.get_ydata(), 0.5) for line in figures["full"]["panel_F"].axes[0].lines)

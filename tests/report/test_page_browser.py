@@ -257,9 +257,9 @@ def test_a_class_named_like_a_script_is_text_everywhere(opened):
     labels = page.locator("#classes .plot .ytick text").all_text_contents()
     assert any(label.startswith(HOSTILE[:10]) for label in labels)
     page.click("#tab-heads")
-    found = """label => HEADS.slice(0, 60).some((h) => { set({ head: h });
+    clip_of_class = """label => HEADS.slice(0, 60).some((h) => { set({ head: h });
         return [...document.querySelectorAll("#head figcaption b")].some((b) => b.textContent === label); })"""
-    assert page.evaluate(found, HOSTILE)
+    assert page.evaluate(clip_of_class, HOSTILE)
     assert page.locator("main script, main img").count() == 0
 
 
@@ -277,8 +277,8 @@ def test_confusion_counts_are_the_comparisons(opened, report):
     page = opened("view=classes&before=plain&after=fisher-gains")
     shown = [float(x) for x in re.findall(r": ([\d.]+) % right", page.inner_text("#classes"))]
     for method, value in zip(("plain", "fisher-gains"), shown, strict=True):
-        mine = summary[summary.method == method]
-        assert value == pytest.approx(100 * (mine.accuracy * mine.clips).sum() / mine.clips.sum(), abs=0.06)
+        cells = summary[summary.method == method]
+        assert value == pytest.approx(100 * (cells.accuracy * cells.clips).sum() / cells.clips.sum(), abs=0.06)
 
 
 def test_what_is_missing_names_the_command(opened):

@@ -50,16 +50,16 @@ def shares_of(run, rows, directions):
 
 
 def test_scores_are_the_cosines_of_the_run(made, effects, directions):
-    found, _, rows, _ = effects
+    effect, _, rows, _ = effects
     shares, constant = shares_of(made.run, rows, directions)
-    torch.testing.assert_close(found.base, shares.sum(1) + constant, atol=1e-5, rtol=0)
+    torch.testing.assert_close(effect.base, shares.sum(1) + constant, atol=1e-5, rtol=0)
 
 
 def test_axes_of_a_whole_basis_sum_to_the_head(effects, made):
-    found, _, _, turned = effects
+    effect, _, _, turned = effects
     heads = [u.label for u in made.run.units.where("head")]
     for i in (0, 17, 63):
-        torch.testing.assert_close(found.axis[i].sum(1), found.whole[:, heads.index(turned.heads[i])], atol=1e-6, rtol=1e-4)
+        torch.testing.assert_close(effect.axis[i].sum(1), effect.whole[:, heads.index(turned.heads[i])], atol=1e-6, rtol=1e-4)
 
 
 def test_heads_about_no_mean_are_the_stored_shares(made, directions, effects):
@@ -67,13 +67,13 @@ def test_heads_about_no_mean_are_the_stored_shares(made, directions, effects):
     rows = effects[2]
     turned = knobs(made.run, made.residual)
     bare = type(turned)(turned.heads[:1], turned.axes[:1], turned.gain[:1], [torch.zeros_like(m) for m in turned.mean])
-    found, _ = page_effects(made.encoder, made.run, rows, directions, bare, None, {}, directions)
+    effect, _ = page_effects(made.encoder, made.run, rows, directions, bare, None, {}, directions)
     shares, _ = shares_of(made.run, rows, directions)
     for place in ((0, 1), (1, 0), (2, 3), (3, 1)):
         units = made.run.units.where("head", *place)
-        mine = [made.run.units.where("head").index(u) for u in units]
+        own_heads = [made.run.units.where("head").index(u) for u in units]
         stored = shares[:, [made.run.units.index(u) for u in units]]
-        got = found.whole[:, mine]
+        got = effect.whole[:, own_heads]
         torch.testing.assert_close(got - got[:, :1], stored - stored[:, :1], atol=1e-5, rtol=1e-4)
 
 
@@ -83,18 +83,18 @@ def test_a_dropped_mean_is_what_centring_took_away(made, directions, effects):
     drop, bare = replace(turned, dropped=True), replace(turned, mean=[torch.zeros_like(m) for m in turned.mean])
     about, nothing = (page_effects(made.encoder, made.run, rows[:2], directions, k, None, {}, directions)[0] for k in (drop, bare))
     heads = [u.label for u in made.run.units.where("head")]
-    mine = [heads.index(label) for label in turned.heads]
-    torch.testing.assert_close(about.dropped, (about.whole - nothing.whole)[:, mine].sum(1), atol=1e-5, rtol=1e-4)
+    own_heads = [heads.index(label) for label in turned.heads]
+    torch.testing.assert_close(about.dropped, (about.whole - nothing.whole)[:, own_heads].sum(1), atol=1e-5, rtol=1e-4)
 
 
 def test_the_adapted_scores_are_those_of_the_adapted_model(made, effects, directions):
     from residual_audio.adaptation import fold
 
-    found, _, rows, _ = effects
+    effect, _, rows, _ = effects
     folded = fold(made.encoder, made.residual)
     again = folded.embed([made.run.clips["path"][i] for i in rows]) @ directions.T
-    torch.testing.assert_close(found.adapted, again.float(), atol=1e-5, rtol=0)
-    assert (found.adapted - found.base).abs().max() > 1e-3
+    torch.testing.assert_close(effect.adapted, again.float(), atol=1e-5, rtol=0)
+    assert (effect.adapted - effect.base).abs().max() > 1e-3
 
 
 def test_maps_sum_to_the_units_shares_and_are_the_token_map(made, effects, directions):
@@ -113,28 +113,28 @@ def test_maps_sum_to_the_units_shares_and_are_the_token_map(made, effects, direc
 
 def test_answers_are_those_of_ask(made, directions, monkeypatch, tmp_path):
     monkeypatch.setenv("RESIDUAL_AUDIO_CACHE", str(tmp_path))
-    found = answers(made.run, directions, np.arange(len(made.run.clips)))
+    answered = answers(made.run, directions, np.arange(len(made.run.clips)))
     asked = ask(made.run, TEXTS[0], "heads", encoder=made.encoder, top=200, components=3)
     table = asked.tables["ask_units"].set_index("label").share
     for unit in made.run.units.where("head")[::7]:
-        assert float(found.share[0, made.run.units.index(unit)]) == pytest.approx(table[unit.label], abs=1e-4)
+        assert float(answered.share[0, made.run.units.index(unit)]) == pytest.approx(table[unit.label], abs=1e-4)
     best = asked.tables["ask_components"].sort_values("share", ascending=False).head(3)
-    got = [(made.run.units[u].label, k) for u, k, _, _ in found.components[0][:3]]
+    got = [(made.run.units[u].label, k) for u, k, _, _ in answered.components[0][:3]]
     assert got == list(zip(best.label, best.component, strict=True))
-    assert [c[2] for c in found.components[0][:3]] == pytest.approx(best.share.tolist(), abs=1e-4)
+    assert [c[2] for c in answered.components[0][:3]] == pytest.approx(best.share.tolist(), abs=1e-4)
 
 
 def test_components_are_scikit_learns(made):
     labels = made.run.clips["label"]
     targets, rows = np.array([CLASSES.index(x) for x in labels]), np.arange(0, 21, 2)
-    found = head_components(made.run, rows, targets, 4)
+    records = head_components(made.run, rows, targets, 4)
     for head in (0, 90, 183):
         outputs = made.run.heads[:][:, head].double().numpy()
         reference = PCA().fit(outputs)
-        np.testing.assert_allclose(found[head]["spectrum"], reference.explained_variance_ratio_, rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(records[head]["spectrum"], reference.explained_variance_ratio_, rtol=1e-3, atol=1e-6)
         scores = reference.transform(outputs)[:, 0]
-        one = found[head]["parts"][0]
-        if found[head]["parts"][0]["low"][0] == int(scores[rows].argmax()):
+        one = records[head]["parts"][0]
+        if records[head]["parts"][0]["low"][0] == int(scores[rows].argmax()):
             scores = -scores
         assert one["low"][0] == int(scores[rows].argmin())
         assert one["high"][0] == int(scores[rows].argmax())

@@ -29,8 +29,8 @@ const clamp = (v, low, high) => Math.min(high, Math.max(low, v));
 // State lives in the address, so that a view can be shared, and in nothing else.
 const state = {};
 function readAddress() {
-  const found = new URLSearchParams(location.hash.slice(1));
-  for (const key of KEYS) state[key] = found.get(key) ?? "";
+  const address = new URLSearchParams(location.hash.slice(1));
+  for (const key of KEYS) state[key] = address.get(key) ?? "";
   if (!views.some((v) => v.id === state.view)) state.view = views[0].id;
   if (!(state.head in indexOf)) state.head = firstHead();
 }

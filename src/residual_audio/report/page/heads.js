@@ -66,7 +66,7 @@ function paintGrid(grid, m, bright = null) {
   const some = m.values.some((v) => v != null);
   fill(grid.legend, some ? [el("span", {}, number(scale.low)), el("i", { style: `background:linear-gradient(90deg,${gradient})` }), el("span", {}, number(scale.high))] : "no values");
 }
-function found() {
+function brightHeads() {
   const q = state.q.trim().toLowerCase(), range = state.brush ? state.brush.split(",").map(Number) : null;
   if (!q && !state.stage && !range) return null;
   const x = range && measure(state.x || defaultX()).values, y = range && measure(state.y || defaultY()).values;
@@ -96,7 +96,7 @@ function buildHeads(panel) {
     H.panel));
 }
 function updateHeads(changed) {
-  const m = measure(state.colour), bright = found();
+  const m = measure(state.colour), bright = brightHeads();
   const stages = [...new Set(D.heads.stage)];
   if (document.activeElement !== H.search) H.search.value = state.q;
   const typing = document.activeElement === H.search;

@@ -11,19 +11,19 @@ function extremes(key, low = false) {
   return best < 0 ? null : { head: HEADS[best], value: m.values[best], name: m.name };
 }
 function keyFigures() {
-  const found = [], a = D.meta.accuracy;
-  if (a) found.push([percent(a.value), `of ${a.clips} clips right, the model as it is`, `95 % [${(100 * a.low).toFixed(1)}, ${(100 * a.high).toFixed(1)}], ${a.classifier}`]);
+  const figures = [], a = D.meta.accuracy;
+  if (a) figures.push([percent(a.value), `of ${a.clips} clips right, the model as it is`, `95 % [${(100 * a.low).toFixed(1)}, ${(100 * a.high).toFixed(1)}], ${a.classifier}`]);
   for (const c of D.comparisons) {
     const best = [...c.rows].sort((p, q) => q.accuracy - p.accuracy)[0];
     const gains = c.rows.find((r) => r.method === "residual");
     for (const r of new Set([gains, best].filter(Boolean)))
-      found.push([percent(r.accuracy), `${r.method}, cross-validated`, `95 % [${(100 * r.low).toFixed(1)}, ${(100 * r.high).toFixed(1)}], ${r.trained.toLocaleString("en")} numbers trained`]);
+      figures.push([percent(r.accuracy), `${r.method}, cross-validated`, `95 % [${(100 * r.low).toFixed(1)}, ${(100 * r.high).toFixed(1)}], ${r.trained.toLocaleString("en")} numbers trained`]);
   }
-  found.push([String(D.meta.units.heads), "heads", `in ${D.meta.units.blocks} blocks of ${D.meta.units.stages} stage${D.meta.units.stages > 1 ? "s" : ""}`]);
+  figures.push([String(D.meta.units.heads), "heads", `in ${D.meta.units.blocks} blocks of ${D.meta.units.stages} stage${D.meta.units.stages > 1 ? "s" : ""}`]);
   const apart = extremes("fisher"), needed = extremes("margin_drop");
-  if (apart) found.push([headLink(apart.head), "separates the classes best", `${apart.name} ${number(apart.value)}`]);
-  if (needed) found.push([headLink(needed.head), "is missed most when ablated", `${needed.name} ${number(needed.value)}`]);
-  return found;
+  if (apart) figures.push([headLink(apart.head), "separates the classes best", `${apart.name} ${number(apart.value)}`]);
+  if (needed) figures.push([headLink(needed.head), "is missed most when ablated", `${needed.name} ${number(needed.value)}`]);
+  return figures;
 }
 const headLink = (label) => el("button", { class: "link", onclick: () => set({ view: "heads", head: label }) }, label);
 
