@@ -121,7 +121,8 @@ def draw_figures(folder: Path, analysis: Analysis) -> int:
 
 def first_tables(results: dict[str, Analysis]) -> list[Table]:
     """What the screen shows: one line per stage, or per block where there is one stage."""
-    from rich.table import Table
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Column, Table
 
     from ..analysis import MEASURES
     from ..analysis.keys import select, views
@@ -133,7 +134,9 @@ def first_tables(results: dict[str, Analysis]) -> list[Table]:
             rows = tables["blocks"] if len(tables["stages"]) == 1 else tables["stages"]
             where = ", tokens" if level == "token" else ""
             measures = [m for m in MEASURES.values() if m.shown == "everywhere" and m.name in rows]
-            screen = Table("", "heads", *(m.short for m in measures), title=f"{name}, {regime}-projection{where}: means over heads")
+            columns = [Column(head, justify="right", no_wrap=True) for head in ("heads", *(m.short for m in measures))]
+            title = f"{name}, {regime}-projection{where}: means over heads"
+            screen = Table("", *columns, title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
             for _, row in rows.iterrows():
                 place = f"S{int(row['stage'])}" + (f"B{int(row['block'])}" if "block" in row else "")
                 screen.add_row(place, str(int(row["heads"])), *(number(row[m.name]) for m in measures))
@@ -147,10 +150,12 @@ def number(value: Any) -> str:
 
 def side_by_side(table: pd.DataFrame, regime: str) -> Table:
     """The last stage of every run, one column each."""
+    from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
-    screen = Table(*map(escape, table.columns), title=f"last stage of each run, {regime}-projection, mean ± std over heads")
+    title = f"last stage of each run, {regime}-projection: mean ± std over heads"
+    screen = Table(*map(escape, table.columns), title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for row in table.to_numpy():
         screen.add_row(*row)
     return screen
