@@ -51,8 +51,9 @@ def ablation_part(folder: Path, unit: str, top: int = 12) -> str:
         }
     ).head(top)
     settings = record["settings"]
+    classifier = settings.get("classifier") or settings["metric"]  # its name in older records
     text = (
-        f"\n## Ablation: {unit}, {settings['how']}, {settings['metric']}\n\n"
+        f"\n## Ablation: {unit}, {settings['how']}, {classifier}\n\n"
         f"{record['dataset']['clips']} clips, accuracy of the whole model {100 * record['accuracy']:.1f} %. "
         f"First-order estimate against the true drop in margin over all {len(table)}: Spearman ρ = {rho:.3f} (p = {p:.1e}).\n\n"
     )
