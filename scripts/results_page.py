@@ -13,8 +13,14 @@ from pathlib import Path
 import pandas as pd
 from scipy.stats import spearmanr
 
+from residual_audio.analysis import measure_title, select
 from residual_audio.extraction import Run
 from residual_audio.report.tables import to_markdown
+
+
+def stored(folder: Path, name: str) -> pd.DataFrame:
+    """A table of the analysis: what it says about head outputs of clips."""
+    return select({name: pd.read_parquet(folder / "tables" / f"{name}.parquet")})[name]
 
 
 def relative(command: str) -> str:
@@ -45,8 +51,9 @@ def ablation_part(folder: Path, unit: str, top: int = 12) -> str:
         }
     ).head(top)
     settings = record["settings"]
+    classifier = settings.get("classifier") or settings["metric"]  # its name in older records
     text = (
-        f"\n## Ablation: {unit}, {settings['how']}, {settings['classifier']}\n\n"
+        f"\n## Ablation: {unit}, {settings['how']}, {classifier}\n\n"
         f"{record['dataset']['clips']} clips, accuracy of the whole model {100 * record['accuracy']:.1f} %. "
         f"First-order estimate against the true drop in margin over all {len(table)}: Spearman ρ = {rho:.3f} (p = {p:.1e}).\n\n"
     )
@@ -57,11 +64,10 @@ def fisher_part(folder: Path) -> str:
     path = folder / "tables" / "ablation_head.parquet"
     if not path.exists():
         return ""
-    both = pd.read_parquet(folder / "tables" / "heads.parquet").merge(pd.read_parquet(path), on="label")
-    found = spearmanr(both.fisher, both.margin_drop)
-    return (
-        f"\nFisher ratio against the drop in margin over {len(both)} heads: Spearman ρ = {found.statistic:.3f} (p = {found.pvalue:.1e}).\n"
-    )
+    both = stored(folder, "heads").merge(pd.read_parquet(path), on="label")
+    rank = spearmanr(both.fisher, both.margin_drop)
+    numbers = f"Spearman ρ = {rank.statistic:.3f} (p = {rank.pvalue:.1e})"
+    return f"\n{measure_title('fisher')} against the {measure_title('margin_drop')} over {len(both)} heads: {numbers}.\n"
 
 
 def main() -> None:
@@ -85,7 +91,7 @@ def main() -> None:
     ):
         title = "## Post-projection\n" if path.name == "postproj_table_1.md" else ""
         lines.append(title + path.read_text().strip().replace(run.info["model"]["name"], model) + "\n")
-    trend = pd.read_parquet(args.run / "tables" / "trend.parquet")
+    trend = stored(args.run, "trend")
     lines += ["## Trend with depth\n", to_markdown(trend[["measure", "spearman", "p", "n"]]) + "\n"]
     text = "\n".join(lines) + "".join(ablation_part(args.run, unit) for unit in ("stage", "block", "mlp", "head")) + fisher_part(args.run)
     args.out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,9 @@
 """The whole analysis of a real run, against scikit-learn, scikit-dimension and loops over the vectors that the heads write."""
 
+import json
 import warnings
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -10,17 +13,19 @@ import torch
 from scipy import stats
 from sklearn.decomposition import PCA
 
-from residual_audio.analysis import AnalysisError, analyze
-from residual_audio.analysis.battery import COUNTS
-from residual_audio.analysis.dimension import LINEAR, MEASURES, NONLINEAR
+from residual_audio.analysis import AnalysisError, analyze, between_datasets, select
+from residual_audio.analysis.measures import dimension_measures, neighbour_measures, spectrum_measures
 from residual_audio.data import load_dataset
 from residual_audio.extraction import extract
 from residual_audio.models import load_encoder
+from residual_audio.results import write_table
 from residual_audio.spectra import Moments
 from residual_audio.units import UnitTable
+from tests.helpers.stored import HandMade, made
 
 KINDS = ("spectra", "subspaces", "cka", "direct")
-ONE_BLOCK = UnitTable(((3,),), (4,), (12,))
+LINEAR, NONLINEAR, MEASURES = ([m.name for m in some()] for some in (spectrum_measures, neighbour_measures, dimension_measures))
+COUNTS = [m.name for m in dimension_measures() if m.counts]
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +51,7 @@ def labels(run) -> list[str]:
 
 @pytest.fixture(scope="module")
 def vectors(run) -> dict[str, dict[str, np.ndarray]]:
-    """By table prefix and label, all clips: head outputs, and what they write into the stream, W z + b/H written out."""
+    """By regime and label, all clips: head outputs, and what they write into the stream, W z + b/H written out."""
     pre, post = {}, {}
     outputs = run.heads[:].double().numpy()
     for i, unit in enumerate(run.units.where("head")):
@@ -54,35 +59,7 @@ def vectors(run) -> dict[str, dict[str, np.ndarray]]:
         weight, bias = (run.weights[f"projection.{unit.stage}.{unit.block}.{part}"].double().numpy() for part in ("weight", "bias"))
         pre[unit.label] = outputs[:, i]
         post[unit.label] = outputs[:, i] @ weight[:, unit.head * d : (unit.head + 1) * d].T + bias / count
-    return {"": pre, "postproj_": post}
-
-
-class HandMade:
-    """A run of arrays that a test gives."""
-
-    def __init__(self, x, targets, classes=("a", "b", "c"), units=ONE_BLOCK, weights=None, tokens=None, keys=("head",)):
-        self.info = {"model": {"name": "made"}, "dataset": {"name": "by hand"}, "labels": list(classes)}
-        self.units, self.heads, self.keys, self.tokens = units, x, list(keys), tokens
-        self.clips = pd.DataFrame({"label": [classes[t] for t in targets]})
-        generator = torch.Generator().manual_seed(0)
-        self.weights = weights or {}
-        for s, b in units.blocks if weights is None else ():
-            width = units.heads[s][b] * units.d_head[s]
-            self.weights[f"projection.{s}.{b}.weight"] = torch.randn(units.d_model[s], width, generator=generator)
-            self.weights[f"projection.{s}.{b}.bias"] = torch.randn(units.d_model[s], generator=generator)
-
-    def moments(self, level):
-        if self.tokens is None:
-            raise FileNotFoundError("moments.safetensors")
-        return self.tokens
-
-    def array(self, key):
-        raise KeyError(key)
-
-
-def made(clips=30, **changes) -> HandMade:
-    x = torch.randn(clips, 3, 4, generator=torch.Generator().manual_seed(1))
-    return HandMade(**{"x": x, "targets": np.arange(clips) % 3} | changes)
+    return {"pre": pre, "post": post}
 
 
 def equal_tables(a: dict[str, pd.DataFrame], b: dict[str, pd.DataFrame]) -> None:
@@ -94,20 +71,82 @@ def equal_tables(a: dict[str, pd.DataFrame], b: dict[str, pd.DataFrame]) -> None
 # The tables
 
 
-def test_every_table_is_there_once_a_regime(analysis, tokens):
+def test_one_table_of_a_name_holds_all_regimes_and_levels(analysis, tokens, labels):
     names = ["heads", "blocks", "stages", "components", "class_activation", *(f"similarity_{k}" for k in KINDS), "similarity_summary",
              "clusters", "statistics", "pairwise", "trend"]  # fmt: skip
-    assert list(analysis.tables) == names + [f"postproj_{n}" for n in names]
-    spectra_only = [n for n in names if n not in ("class_activation", "similarity_cka", "similarity_direct")]
-    assert list(tokens.tables) == [f"{prefix}token_{n}" for prefix in ("", "postproj_") for n in spectra_only]
-    assert analysis.heads is analysis.tables["heads"]
-    assert analysis.info == {"model": analysis.info["model"], "dataset": "synthetic-voice", "clips": 40, "regime": "both", "level": "clip",
-                             "k": 7, "points": None, "similarity": list(KINDS), "clusters": None, "map": "pca", "seed": 0}  # fmt: skip
+    assert list(analysis.tables) == names
+    assert list(tokens.tables) == [n for n in names if n not in ("class_activation", "similarity_cka", "similarity_direct")]
+    for result, level in ((analysis, "clip"), (tokens, "token")):
+        for table in result.tables.values():
+            assert list(table.columns[:2]) == ["regime", "level"]
+            assert list(dict.fromkeys(table.regime)) == ["pre", "post"]
+            assert (table.level == level).all()
+        pd.testing.assert_frame_equal(result.heads(), result.heads("pre", level))
+        assert result.heads("post").label.tolist() == labels
+        assert select(result.tables, "pre", "token" if level == "clip" else "clip") == {}
+    with pytest.raises(AnalysisError, match="no regime 'post' at the level 'token'; it has pre/clip, post/clip"):
+        analysis.heads("post", "token")
 
 
-@pytest.mark.parametrize("prefix", ["", "postproj_"])
-def test_columns_and_rows(analysis, run, labels, prefix):
-    tables = {n.removeprefix(prefix): t for n, t in analysis.tables.items() if n.startswith(prefix)}
+def test_what_was_done_is_known(analysis, run):
+    assert analysis.info == {
+        "model": run.info["model"], "dataset": run.info["dataset"], "extraction": run.info["settings"], "clips": 40, "regime": "both",
+        "level": "clip", "k": 7, "points": None, "similarity": list(KINDS), "clusters": None, "map": "pca", "seed": 0,
+    }  # fmt: skip
+    assert analysis.errors == {}
+
+
+def test_written_rows_of_other_regimes_and_levels_stay(tmp_path):
+    run = made(tokens=Moments.of(torch.randn(300, 3, 4)))
+    post = analyze(run, "post")
+    for result in (analyze(run), post, analyze(run, "both", "token"), analyze(run, k=5)):
+        assert result.write(tmp_path) == tmp_path
+    stored = pd.read_parquet(tmp_path / "tables" / "heads.parquet")
+    counts = stored.groupby(["regime", "level"]).size().to_dict()
+    assert counts == dict.fromkeys(product(("pre", "post"), ("clip", "token")), 3)
+    assert (select({"heads": stored})["heads"].k == 5).all(), "the last of the same regime and level counts"
+    pd.testing.assert_frame_equal(select({"heads": stored}, "post")["heads"], post.heads(), check_dtype=False)
+    assert json.loads((tmp_path / "analysis.json").read_text())["k"] == 5
+
+
+def test_tables_from_before_there_were_keys_are_read_and_kept(tmp_path):
+    old = analyze(made(), "both")
+    for regime, prefix in (("pre", ""), ("post", "postproj_")):
+        for name, table in old.select(regime).items():
+            write_table(table, tmp_path / "tables", prefix + name)
+    unkeyed = {p.stem: pd.read_parquet(p) for p in (tmp_path / "tables").glob("*.parquet")}
+    pd.testing.assert_frame_equal(select(unkeyed)["trend"], old.select("pre")["trend"])
+    assert "trend" not in select(unkeyed, "post")
+    analyze(made(tokens=Moments.of(torch.randn(300, 3, 4))), "pre", "token").write(tmp_path)
+    assert not list((tmp_path / "tables").glob("postproj_*"))
+    stored = {p.stem: pd.read_parquet(p) for p in (tmp_path / "tables").glob("*.parquet")}
+    for regime in ("pre", "post"):
+        for name, table in select(stored, regime).items():
+            pd.testing.assert_frame_equal(table, old.select(regime)[name], check_dtype=False, check_like=True)
+    assert len(select(stored, "pre", "token")["heads"]) == 3
+
+
+def test_a_class_may_not_be_called_as_a_key():
+    with pytest.raises(AnalysisError, match="a class is called level"):
+        analyze(made(classes=("a", "level", "c")))
+
+
+def test_heads_of_one_model_are_paired_between_data_sets_and_those_of_two_are_not():
+    first, second = analyze(made(30), "both"), analyze(made(24), "both")
+    tests = between_datasets({"one": first, "two": second}, "post")
+    assert set(tests.test) == {"anova", "kruskal", "wilcoxon"}
+    assert (tests.dataset == "one, two").all()
+    for changed in ({"name": "another", "revision": "a"}, {"name": "made", "revision": "b"}):
+        other = replace(second, info=second.info | {"model": changed})
+        with pytest.raises(AnalysisError, match=r"heads of different models .*cannot be paired"):
+            between_datasets({"one": first, "two": other})
+    with pytest.raises(AnalysisError, match="two: not analysed in the regime 'post'"):
+        between_datasets({"one": first, "two": analyze(made(24))}, "post")
+
+
+@pytest.mark.parametrize("regime", ["pre", "post"])
+def test_columns_and_rows(analysis, run, labels, regime):
+    tables = analysis.select(regime)
     heads = tables["heads"]
     assert heads.label.tolist() == labels
     assert list(heads.columns[:9]) == ["label", "stage", "block", "depth", "head", "n", "distinct", "duplicates", "k"]
@@ -126,8 +165,8 @@ def test_columns_and_rows(analysis, run, labels, prefix):
     assert tables["components"].axis.tolist() == [1, 2, 3, 4] * len(labels)
     assert tables["class_activation"].columns.tolist() == ["label", *run.info["labels"]]
     for kind in KINDS:
-        assert tables[f"similarity_{kind}"].index.tolist() == tables[f"similarity_{kind}"].columns.tolist() == labels
-        assert tables[f"similarity_{kind}"].index.name == "label"
+        assert tables[f"similarity_{kind}"].label.tolist() == labels
+        assert tables[f"similarity_{kind}"].columns.tolist() == ["label", *labels]
     assert tables["similarity_summary"].kind.tolist() == list(KINDS)
     assert sorted(tables["clusters"].order) == list(range(len(labels)))
     assert (tables["clusters"].cluster >= 1).all()
@@ -137,37 +176,37 @@ def test_columns_and_rows(analysis, run, labels, prefix):
     assert (tables["trend"].n == len(labels)).all()
 
 
-@pytest.mark.parametrize("prefix", ["", "postproj_"])
-def test_blocks_and_stages_are_means_over_heads(analysis, prefix):
-    heads = analysis.tables[f"{prefix}heads"]
+@pytest.mark.parametrize("regime", ["pre", "post"])
+def test_blocks_and_stages_are_means_over_heads(analysis, regime):
+    heads = analysis.heads(regime)
     for name, keys in (("blocks", ["stage", "block", "depth"]), ("stages", ["stage"])):
-        for _, row in analysis.tables[prefix + name].iterrows():
-            mine = heads[np.logical_and.reduce([heads[k] == row[k] for k in keys])]
-            assert row.heads == len(mine)
+        for _, row in analysis.select(regime)[name].iterrows():
+            members = heads[np.logical_and.reduce([heads[k] == row[k] for k in keys])]
+            assert row.heads == len(members)
             for measure in [m for m in MEASURES if m != "l_n"]:
-                assert row[measure] == pytest.approx(np.mean(mine[measure].to_numpy()))
-                spread = np.std(mine[measure].to_numpy(), ddof=1) if len(mine) > 1 else np.nan
+                assert row[measure] == pytest.approx(np.mean(members[measure].to_numpy()))
+                spread = np.std(members[measure].to_numpy(), ddof=1) if len(members) > 1 else np.nan
                 assert row[f"{measure}_std"] == pytest.approx(spread, nan_ok=True)
-            assert row.l_n == pytest.approx(mine.pca_99.mean() / mine.twonn.mean())
-            assert row.fisher == pytest.approx(mine.fisher.mean())
-    assert analysis.tables[f"{prefix}blocks"].pca_99_std.isna().sum() == 2, "stage 0 has two blocks of one head"
+            assert row.l_n == pytest.approx(members.pca_99.mean() / members.twonn.mean())
+            assert row.fisher == pytest.approx(members.fisher.mean())
+    assert analysis.select(regime)["blocks"].pca_99_std.isna().sum() == 2, "stage 0 has two blocks of one head"
 
 
 def test_statistics_are_those_of_the_heads_table(analysis):
-    heads = analysis.heads
-    row = analysis.tables["statistics"].query("measure == 'twonn' and test == 'anova'").iloc[0]
+    heads = analysis.heads()
+    row = analysis.select()["statistics"].query("measure == 'twonn' and test == 'anova'").iloc[0]
     theirs = stats.f_oneway(*[part.to_numpy() for _, part in heads.groupby("stage").twonn])
     assert (row.statistic, row.p) == pytest.approx((theirs.statistic, theirs.pvalue))
-    row = analysis.tables["trend"].set_index("measure").loc["fisher"]
+    row = analysis.select()["trend"].set_index("measure").loc["fisher"]
     assert row.spearman == pytest.approx(stats.spearmanr(heads.depth, heads.fisher).statistic)
 
 
 def test_the_map_is_the_pca_of_the_fingerprints(analysis):
-    wide = analysis.tables["components"].pivot(index="label", columns="axis", values="ratio").loc[analysis.heads.label]
-    theirs, ours = PCA(2).fit_transform(wide), analysis.tables["clusters"][["x", "y"]].to_numpy()
+    wide = analysis.select()["components"].pivot(index="label", columns="axis", values="ratio").loc[analysis.heads().label]
+    theirs, ours = PCA(2).fit_transform(wide), analysis.select()["clusters"][["x", "y"]].to_numpy()
     for axis in range(2):
         assert min(np.abs(ours[:, axis] - sign * theirs[:, axis]).max() for sign in (1, -1)) < 1e-9
-    assert (analysis.tables["clusters"]["map"] == "pca").all()
+    assert (analysis.select()["clusters"]["map"] == "pca").all()
 
 
 # What is measured: the oracle is the full vectors, 4 to 32 long
@@ -177,21 +216,21 @@ def test_the_oracle_is_what_the_run_derives(run, vectors):
     for stage, block in run.units.blocks:
         written = run.contributions(stage, block).numpy()
         for unit in run.units.where("head", stage, block):
-            expected = vectors["postproj_"][unit.label]
+            expected = vectors["post"][unit.label]
             np.testing.assert_allclose(written[:, unit.head], expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("prefix", ["", "postproj_"])
-def test_spectra_equal_scikit_learn_on_the_full_vectors(analysis, vectors, prefix):
-    heads, components = analysis.tables[f"{prefix}heads"].set_index("label"), analysis.tables[f"{prefix}components"]
-    for label, x in vectors[prefix].items():
+@pytest.mark.parametrize("regime", ["pre", "post"])
+def test_spectra_equal_scikit_learn_on_the_full_vectors(analysis, vectors, regime):
+    heads, components = analysis.heads(regime).set_index("label"), analysis.select(regime)["components"]
+    for label, x in vectors[regime].items():
         theirs = PCA(svd_solver="full").fit(x)
-        mine = components[components.label == label]
-        np.testing.assert_allclose(mine.variance, theirs.explained_variance_[:4], rtol=1e-8, atol=1e-12 * theirs.explained_variance_[0])
+        own_axes = components[components.label == label]
+        np.testing.assert_allclose(own_axes.variance, theirs.explained_variance_[:4], rtol=1e-8, atol=1e-12 * theirs.explained_variance_[0])
         assert theirs.explained_variance_[4:].sum() < 1e-12 * theirs.explained_variance_[0]
         p = theirs.explained_variance_ratio_[:4]
-        np.testing.assert_allclose(mine.ratio, p, rtol=1e-8, atol=1e-12)
-        np.testing.assert_allclose(mine.cumulative, np.cumsum(p), rtol=1e-8)
+        np.testing.assert_allclose(own_axes.ratio, p, rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(own_axes.cumulative, np.cumsum(p), rtol=1e-8)
         expected = {"evr_1": p[0], "evr_2": p[1], "participation_ratio": 1 / (p @ p), "entropy": -(p @ np.log(p)),
                     "effective_rank": np.exp(-(p @ np.log(p)))}  # fmt: skip
         expected |= {f"pca_{s}": np.flatnonzero(np.cumsum(p) >= s / 100)[0] + 1 for s in (90, 95, 99)}
@@ -199,10 +238,10 @@ def test_spectra_equal_scikit_learn_on_the_full_vectors(analysis, vectors, prefi
             assert heads[name][label] == pytest.approx(value, rel=1e-8), name
 
 
-@pytest.mark.parametrize("prefix", ["", "postproj_"])
+@pytest.mark.parametrize("regime", ["pre", "post"])
 @pytest.mark.parametrize("label", ["S0B0H0", "S1B1H1", "S2B0H3", "S3B1H7"])
-def test_neighbour_estimates_equal_scikit_dimension_on_the_full_vectors(analysis, vectors, prefix, label):
-    row, x = analysis.tables[f"{prefix}heads"].set_index("label").loc[label], vectors[prefix][label]
+def test_neighbour_estimates_equal_scikit_dimension_on_the_full_vectors(analysis, vectors, regime, label):
+    row, x = analysis.heads(regime).set_index("label").loc[label], vectors[regime][label]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert row.twonn_fit == pytest.approx(skdim.id.TwoNN().fit(x).dimension_, rel=1e-6)
@@ -213,17 +252,17 @@ def test_neighbour_estimates_equal_scikit_dimension_on_the_full_vectors(analysis
     assert row.l_n == pytest.approx(row.pca_99 / row.twonn)
 
 
-@pytest.mark.parametrize("prefix", ["", "postproj_"])
-def test_discriminability_equals_slow_loops_on_the_full_vectors(analysis, run, vectors, prefix):
-    heads, components = analysis.tables[f"{prefix}heads"].set_index("label"), analysis.tables[f"{prefix}components"]
+@pytest.mark.parametrize("regime", ["pre", "post"])
+def test_discriminability_equals_slow_loops_on_the_full_vectors(analysis, run, vectors, regime):
+    heads, components = analysis.heads(regime).set_index("label"), analysis.select(regime)["components"]
     classes = run.clips.label.to_numpy()
-    for label, x in vectors[prefix].items():
+    for label, x in vectors[regime].items():
         within, between = 0.0, 0.0
         for name in run.info["labels"]:
-            mine = x[classes == name]
-            between += len(mine) * ((mine.mean(0) - x.mean(0)) ** 2).sum()
-            for clip in mine:
-                within += ((clip - mine.mean(0)) ** 2).sum()
+            members = x[classes == name]
+            between += len(members) * ((members.mean(0) - x.mean(0)) ** 2).sum()
+            for clip in members:
+                within += ((clip - members.mean(0)) ** 2).sum()
         assert heads.fisher[label] == pytest.approx(between / within, rel=1e-8)
         along = PCA(4, svd_solver="full").fit_transform(x)
         ratios = []
@@ -236,11 +275,11 @@ def test_discriminability_equals_slow_loops_on_the_full_vectors(analysis, run, v
         np.testing.assert_allclose(components[components.label == label].fisher, ratios, rtol=1e-5)
 
 
-@pytest.mark.parametrize("prefix", ["", "postproj_"])
-def test_class_activation_is_the_mean_norm_of_the_full_vectors(analysis, run, vectors, prefix):
-    heads, table = analysis.tables[f"{prefix}heads"].set_index("label"), analysis.tables[f"{prefix}class_activation"].set_index("label")
+@pytest.mark.parametrize("regime", ["pre", "post"])
+def test_class_activation_is_the_mean_norm_of_the_full_vectors(analysis, run, vectors, regime):
+    heads, table = analysis.heads(regime).set_index("label"), analysis.select(regime)["class_activation"].set_index("label")
     classes = run.clips.label.to_numpy()
-    for label, x in vectors[prefix].items():
+    for label, x in vectors[regime].items():
         norm = np.linalg.norm(x, axis=1)
         expected = {name: norm[classes == name].mean() for name in run.info["labels"]}
         for name, value in expected.items():
@@ -253,7 +292,7 @@ def test_class_activation_is_the_mean_norm_of_the_full_vectors(analysis, run, ve
 
 
 def test_a_ceiling_is_the_rank_or_the_number_of_clips(analysis, tokens):
-    for table in (analysis.tables["heads"], analysis.tables["postproj_heads"], tokens.tables["token_heads"]):
+    for table in (analysis.heads(), analysis.heads("post"), tokens.heads()):
         assert (table.ceiling == 4).all()
         for name in COUNTS:
             np.testing.assert_allclose(table[f"{name}_rel"], table[name] / 4)
@@ -273,10 +312,10 @@ def pairs(labels):
     return [(a, b) for a in chosen for b in chosen]
 
 
-@pytest.mark.parametrize("prefix", ["", "postproj_"])
-def test_similarity_equals_its_definition(analysis, run, labels, vectors, prefix):
-    x = vectors[prefix]
-    tables = {kind: analysis.tables[f"{prefix}similarity_{kind}"] for kind in KINDS}
+@pytest.mark.parametrize("regime", ["pre", "post"])
+def test_similarity_equals_its_definition(analysis, run, labels, vectors, regime):
+    x = vectors[regime]
+    tables = {kind: analysis.select(regime)[f"similarity_{kind}"].set_index("label") for kind in KINDS}
     shares = run.shares()[0].double().numpy()
     covariance = {u.label: np.cov(shares[:, i].T) for i, u in enumerate(run.units) if u.kind == "head"}
     for a, b in pairs(labels):
@@ -286,7 +325,7 @@ def test_similarity_equals_its_definition(analysis, run, labels, vectors, prefix
         assert tables["cka"].loc[a, b] == pytest.approx(cosine(centred_a @ centred_a.T, centred_b @ centred_b.T), abs=1e-9)
         assert tables["direct"].loc[a, b] == pytest.approx(cosine(covariance[a], covariance[b]), abs=1e-9)
         if a[:2] == b[:2]:
-            written_a, written_b = (np.cov(vectors["postproj_"][label].T) for label in (a, b))
+            written_a, written_b = (np.cov(vectors["post"][label].T) for label in (a, b))
             assert tables["subspaces"].loc[a, b] == pytest.approx(cosine(written_a, written_b), abs=1e-9)
         else:
             assert np.isnan(tables["subspaces"].loc[a, b])
@@ -295,12 +334,12 @@ def test_similarity_equals_its_definition(analysis, run, labels, vectors, prefix
 def test_subspaces_and_direct_shares_are_the_same_in_both_regimes(analysis):
     """They are of what is written, wherever one looks from."""
     for kind in ("subspaces", "direct"):
-        pd.testing.assert_frame_equal(analysis.tables[f"similarity_{kind}"], analysis.tables[f"postproj_similarity_{kind}"])
+        pd.testing.assert_frame_equal(*(analysis.select(regime)[f"similarity_{kind}"] for regime in ("pre", "post")))
 
 
 def test_the_summary_is_a_mean_over_pairs(analysis, labels):
-    for _, row in analysis.tables["similarity_summary"].iterrows():
-        table = analysis.tables[f"similarity_{row.kind}"]
+    for _, row in analysis.select()["similarity_summary"].iterrows():
+        table = analysis.select()[f"similarity_{row.kind}"].set_index("label")
         values = {(a, b): table.loc[a, b] for i, a in enumerate(labels) for b in labels[i + 1 :]}
         within = np.nanmean([v for (a, b), v in values.items() if a[:2] == b[:2]])
         between = [v for (a, b), v in values.items() if a[:2] != b[:2] and not np.isnan(v)]
@@ -315,15 +354,15 @@ def test_the_summary_is_a_mean_over_pairs(analysis, labels):
 
 def test_token_level_is_the_pca_of_the_token_moments_in_either_space(tokens, run):
     moments = run.moments("tokens")
-    for prefix in ("token_", "postproj_token_"):
-        heads, components = tokens.tables[f"{prefix}heads"], tokens.tables[f"{prefix}components"]
+    for regime in ("pre", "post"):
+        heads, components = tokens.heads(regime), tokens.select(regime)["components"]
         for i, unit in enumerate(run.units.where("head")):
             n, mean = int(moments.count[i]), (moments.total[i] / moments.count[i]).numpy()
             covariance = (moments.second[i].numpy() - n * np.outer(mean, mean)) / (n - 1)
-            if prefix == "postproj_token_":
+            if regime == "post":
                 weight = run.weights[f"projection.{unit.stage}.{unit.block}.weight"].double().numpy()
-                mine = weight[:, 4 * unit.head : 4 * unit.head + 4]
-                covariance = mine @ covariance @ mine.T
+                own_weight = weight[:, 4 * unit.head : 4 * unit.head + 4]
+                covariance = own_weight @ covariance @ own_weight.T
             expected = np.linalg.eigvalsh(covariance)[::-1][:4]
             np.testing.assert_allclose(components[components.label == unit.label].variance, expected, rtol=1e-7, atol=1e-11 * expected[0])
             assert heads.n[i] == n
@@ -331,7 +370,7 @@ def test_token_level_is_the_pca_of_the_token_moments_in_either_space(tokens, run
         assert heads[[*NONLINEAR, "l_n"]].isna().all(axis=None)
         assert heads[list(LINEAR)].notna().all(axis=None)
         assert (heads.note == "neighbours need clip level").all()
-    assert set(tokens.tables["token_statistics"].measure) == set(LINEAR)
+    assert set(tokens.tables["statistics"].measure) == set(LINEAR)
 
 
 def test_a_part_of_the_clips_means_nothing_to_moments_of_all_tokens():
@@ -351,9 +390,9 @@ def test_a_part_of_the_clips_is_drawn_with_the_seed_and_recorded():
     by_hand = analyze(HandMade(run.heads[rows], rows % 3), "both", seed=3)
     equal_tables(few.tables, by_hand.tables)
     assert (few.info["clips"], few.info["seed"]) == (12, 3)
-    assert (few.heads.n == 12).all()
-    other = analyze(run, points=12, seed=4).heads
-    assert not np.allclose(other.evr_1, few.heads.evr_1)
+    assert (few.heads().n == 12).all()
+    other = analyze(run, points=12, seed=4).heads()
+    assert not np.allclose(other.evr_1, few.heads().evr_1)
     equal_tables(analyze(run, points=500).tables, analyze(run).tables)
 
 
@@ -372,62 +411,63 @@ def test_progress_counts_heads():
 
 def test_neighbours_and_clusters_as_asked():
     result = analyze(made(), k=5, clusters=2)
-    assert (result.heads.k == 5).all()
+    assert (result.heads().k == 5).all()
     assert set(result.tables["clusters"].cluster) == {1, 2}
-    assert (analyze(made(12), k=50).heads.k == 11).all(), "there are no more neighbours than other clips"
+    assert (analyze(made(12), k=50).heads().k == 11).all(), "there are no more neighbours than other clips"
 
 
-# Data that are not as one would like them
+# Degenerate data
 
 
 def test_a_deficient_projection_lowers_the_ceiling_after_it():
     weight = torch.randn(12, 12)
     weight[:, 1] = weight[:, 0]
     weights = {"projection.0.0.weight": weight, "projection.0.0.bias": torch.randn(12)}
-    tables = analyze(made(weights=weights), "both").tables
-    assert tables["heads"].ceiling.tolist() == [4, 4, 4]
-    assert tables["postproj_heads"].ceiling.tolist() == [3, 4, 4]
-    assert tables["postproj_components"].ratio[3] < 1e-12
+    result = analyze(made(weights=weights), "both")
+    assert result.heads("pre").ceiling.tolist() == [4, 4, 4]
+    assert result.heads("post").ceiling.tolist() == [3, 4, 4]
+    assert result.select("post")["components"].ratio[3] < 1e-12
 
 
 def test_duplicates_are_counted_and_do_not_raise_the_ceiling():
     few = made(3).heads
-    heads = analyze(HandMade(torch.cat([few] * 3), np.arange(9) % 3)).heads
+    heads = analyze(HandMade(torch.cat([few] * 3), np.arange(9) % 3)).heads()
     assert (heads[["n", "distinct", "duplicates", "ceiling"]] == [9, 3, 6, 2]).all(axis=None)
     assert (heads.note == "6 duplicates left out").all()
-    np.testing.assert_allclose(heads.twonn, analyze(made(3)).heads.twonn)
+    np.testing.assert_allclose(heads.twonn, analyze(made(3)).heads().twonn)
 
 
 def test_a_constant_head_has_no_values_and_says_so():
     run = made()
     run.heads[:, 1] = run.heads[0, 1].clone()
-    tables = analyze(run, "both", similarity=KINDS[:3]).tables
-    for prefix in ("", "postproj_"):
-        heads = tables[f"{prefix}heads"]
+    result = analyze(run, "both", similarity=KINDS[:3])
+    for regime in ("pre", "post"):
+        tables = result.select(regime)
+        heads = tables["heads"]
         assert heads.loc[1, [*MEASURES, "fisher"]].isna().all()
         assert "constant: no spectrum" in heads.note[1]
         assert heads.loc[[0, 2], [*MEASURES, "fisher"]].notna().all(axis=None)
         assert heads.activation[1] > 0
-        assert tables[f"{prefix}clusters"].cluster[1] == 0
+        assert tables["clusters"].cluster[1] == 0
         for kind in KINDS[:3]:
-            table = tables[f"{prefix}similarity_{kind}"].to_numpy()
+            table = tables[f"similarity_{kind}"].set_index("label").to_numpy()
             assert np.isnan(table[1]).all()
             assert np.isfinite(table[np.ix_([0, 2], [0, 2])]).all()
-        components = tables[f"{prefix}components"]
+        components = tables["components"]
         assert components[components.label == "S0B0H1"][["ratio", "cumulative", "fisher"]].isna().all(axis=None)
 
 
 @pytest.mark.parametrize("classes", [("a",), ("a", "b")])
 def test_one_class_cannot_be_told_from_another(classes):
     result = analyze(made(targets=np.zeros(30, int), classes=classes), "both")
-    assert result.heads[list(MEASURES)].notna().all(axis=None)
-    assert result.heads.get("fisher", pd.Series(np.nan)).isna().all()
+    assert result.heads()[list(MEASURES)].notna().all(axis=None)
+    assert result.heads().get("fisher", pd.Series(np.nan)).isna().all()
     assert result.tables["components"].fisher.isna().all()
     assert result.tables["stages"].fisher.isna().all()
 
 
 def test_two_clips_have_a_line_and_no_neighbours():
-    heads = analyze(made(2), "both").heads
+    heads = analyze(made(2), "both").heads()
     assert (heads[["pca_99", "ceiling"]] == 1).all(axis=None)
     assert heads[list(NONLINEAR)].isna().all(axis=None)
     assert (heads.note == "2 distinct points: too few for distances").all()
@@ -435,7 +475,7 @@ def test_two_clips_have_a_line_and_no_neighbours():
 
 def test_one_head_and_stages_of_one_head():
     alone = analyze(made(x=torch.randn(30, 1, 4), units=UnitTable(((1,),), (4,), (12,))), "both")
-    assert len(alone.heads) == 1
+    assert len(alone.heads()) == 1
     assert len(alone.tables["statistics"]) == 0
     pair = analyze(made(units=UnitTable(((2,), (1,)), (4, 4), (12, 24))), "both")
     assert (pair.tables["statistics"].note == "S1 has 1 value").all()
@@ -444,7 +484,7 @@ def test_one_head_and_stages_of_one_head():
 def test_storage_in_half_precision_changes_little():
     run = made()
     narrow = HandMade(run.heads.half(), np.arange(30) % 3)
-    np.testing.assert_allclose(analyze(narrow, "post").heads.twonn, analyze(run, "post").heads.twonn, rtol=0.02)
+    np.testing.assert_allclose(analyze(narrow, "post").heads().twonn, analyze(run, "post").heads().twonn, rtol=0.02)
 
 
 # Questions without an answer

@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.datasets import make_blobs, make_swiss_roll
 
-from residual_audio.analysis.dimension import LINEAR, MEASURES, NONLINEAR, estimate_dimensions, linear_dimensions
-from residual_audio.analysis.dimension.jackknife import ratio_error, standard_error
-from residual_audio.analysis.dimension.mle import inverse_dimensions, mle_inverse
-from residual_audio.analysis.dimension.neighbours import neighbours
-from residual_audio.analysis.dimension.twonn import twonn, twonn_fit
+from residual_audio.analysis.dimension import estimate_dimensions, linear_dimensions
+from residual_audio.analysis.jackknife import ratio_error, standard_error
+from residual_audio.analysis.measures import dimension_measures, neighbour_measures, spectrum_measures
+from residual_audio.analysis.measures.mle import mle_inverse
+from residual_audio.analysis.measures.twonn import twonn, twonn_fit
+from residual_audio.analysis.neighbours import Neighbours, neighbours
 from residual_audio.spectra import Moments
+
+LINEAR, NONLINEAR, MEASURES = ([m.name for m in some()] for some in (spectrum_measures, neighbour_measures, dimension_measures))
 
 
 def sphere(n, d, rng):
@@ -50,7 +53,7 @@ def test_equal_to_scikit_dimension(name, k):
     x = shapes()[name]
     row = estimate(x, k).table.iloc[0]
     assert row.twonn_fit == pytest.approx(skdim.id.TwoNN().fit(x).dimension_, rel=1e-6)
-    # scikit-dimension's maximum likelihood has n − 1 where the seeds have n: a difference by design.
+    # scikit-dimension's maximum likelihood has n − 1 where the papers have n: a difference by design.
     unbiased = skdim.id.TwoNN(discard_fraction=0, method="mle").fit(x).dimension_
     assert row.twonn == pytest.approx(unbiased * len(x) / (len(x) - 1), rel=1e-6)
     assert row.mle_inverse == pytest.approx(skdim.id.MLE().fit(x, n_neighbors=k, comb="mle").dimension_, rel=1e-6)
@@ -85,9 +88,9 @@ def test_near_duplicates_keep_their_digits():
     x = 1000 + rng.standard_normal((100, 5))
     x[50:] = x[:50] + 1e-7 * rng.standard_normal((50, 5))
     exact = np.sort(np.linalg.norm(x[:, None] - x[None], axis=-1), axis=1)[:, 1:4]
-    found = neighbours(x, 3)
-    assert found.duplicates == 0
-    np.testing.assert_allclose(found.distance, exact, rtol=1e-6)
+    near = neighbours(x, 3)
+    assert near.duplicates == 0
+    np.testing.assert_allclose(near.distance, exact, rtol=1e-6)
 
 
 def test_duplicates_are_left_out_and_counted():
@@ -191,7 +194,7 @@ def test_invariance(seed, scale, n):
 
 def test_inverse_mean_of_equal_points_is_that_point():
     distance = np.tile([[1.0, 2.0, 4.0]], (5, 1))
-    inverse = inverse_dimensions(distance)
+    inverse = Neighbours(distance, 0).inverse
     assert mle_inverse(inverse)[0] == pytest.approx(2 / (np.log(4) + np.log(2)))
 
 

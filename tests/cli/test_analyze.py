@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import shutil
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 import residual_audio.analysis
+from residual_audio.analysis import MEASURES, battery, select
 from residual_audio.data import load_dataset
 from residual_audio.extraction import extract
 from residual_audio.models import load_encoder
@@ -56,19 +58,26 @@ def same_numbers(folder, name) -> pd.DataFrame:
     return exact
 
 
+def first_words(text: str) -> list[str]:
+    """The first word of every line of the tables on the screen: a number follows it."""
+    return re.findall(r"^ (\S+) +[\d.]+ ", text, re.M)
+
+
 def test_tables_of_both_regimes(analysed, run):
     names = {p.stem for p in (analysed / "tables").glob("*.parquet")}
     assert names == {p.stem for p in (analysed / "tables").glob("*.csv")}
-    mine = {"heads", "blocks", "stages", "components", "class_activation", "similarity_spectra", "similarity_subspaces", "similarity_cka",
+    own = {"heads", "blocks", "stages", "components", "class_activation", "similarity_spectra", "similarity_subspaces", "similarity_cka",
             "similarity_summary", "clusters", "statistics", "pairwise", "trend"}  # fmt: skip
     ablations = {"ablation_head", "ablation_class_head", "ablation_block", "ablation_class_block"}
-    assert names == mine | {f"postproj_{n}" for n in mine} | ablations
+    assert names == own | ablations
     for name in names:
         assert len(same_numbers(analysed / "tables", name)), name
-    heads = pd.read_parquet(analysed / "tables" / "postproj_heads.parquet")
+    stored = pd.read_parquet(analysed / "tables" / "heads.parquet")
+    assert list(stored.columns[:3]) == ["regime", "level", "label"]
+    heads = select({"heads": stored}, "post")["heads"]
     assert heads.label.tolist() == [u.label for u in run.units.where("head")]
     assert (heads.k == 5).all()
-    square = pd.read_parquet(analysed / "tables" / "similarity_cka.parquet")
+    square = select({"similarity_cka": pd.read_parquet(analysed / "tables" / "similarity_cka.parquet")})["similarity_cka"]
     assert square.columns.tolist() == ["label", *square.label]
 
 
@@ -90,8 +99,10 @@ def test_figures_of_both_regimes_and_of_the_ablations(analysed):
 
 def test_what_was_done_is_recorded(analysed, run):
     record = json.loads((analysed / "analysis.json").read_text())
-    assert record["analysis"] | {"regime": "both", "k": 5, "clips": 16, "seed": 0, "level": "clip"} == record["analysis"]
-    assert record["run"]["dataset"]["name"] == "synthetic-voice"
+    assert record | {"regime": "both", "k": 5, "clips": 16, "seed": 0, "level": "clip", "errors": {}} == record
+    assert record["model"] == run.info["model"]
+    assert record["dataset"]["name"] == "synthetic-voice"
+    assert record["extraction"] == run.info["settings"]
     assert record["command"].startswith("residual-audio ")
     assert record["versions"]["torch"]
     record = json.loads((analysed / "ablation_head.json").read_text())
@@ -102,12 +113,12 @@ def test_what_was_done_is_recorded(analysed, run):
     assert json.loads((analysed / "run.json").read_text()) == run.info
 
 
-def test_the_screen_has_a_line_a_block_where_there_is_one_stage(analysed, command, capsys, tmp_path):
+def test_the_screen_has_a_line_per_block_where_there_is_one_stage(analysed, command, capsys, tmp_path):
     assert command("analyze", analysed, "--no-figures", "--points", 6, "--seed", 2, "--out", tmp_path / "o") == 0
     text = capsys.readouterr().out
     assert "synthetic-voice: 6 clips, 12 tables in" in text
     assert "means over heads" in text
-    assert [line.split()[1] for line in text.splitlines() if line.startswith("│")] == ["S0B0", "S0B1", "S0B2"]
+    assert first_words(text) == ["S0B0", "S0B1", "S0B2"]
     assert "\x1b" not in text
     assert not (tmp_path / "o" / "figures").exists()
     assert (pd.read_parquet(tmp_path / "o" / "tables" / "heads.parquet").n == 6).all()
@@ -115,11 +126,12 @@ def test_the_screen_has_a_line_a_block_where_there_is_one_stage(analysed, comman
 
 def test_tokens_have_spectra(analysed, command, tmp_path):
     assert command("analyze", analysed, "--level", "token", "--out", tmp_path / "o") == 0
-    heads = pd.read_parquet(tmp_path / "o" / "tables" / "token_heads.parquet")
+    heads = pd.read_parquet(tmp_path / "o" / "tables" / "heads.parquet")
+    assert (heads.level == "token").all()
     assert (heads.n > 16).all()
     assert heads.twonn.isna().all()
     assert {p.name for p in (tmp_path / "o" / "figures").glob("*.png")} == {"token_panel_A.png"}
-    assert not (tmp_path / "o" / "tables" / "paper").exists(), "the seeds' tables are of clips"
+    assert not (tmp_path / "o" / "tables" / "paper").exists(), "the papers' tables are of clips"
 
 
 def test_two_runs_are_compared(msclap_path, command, tmp_path, capsys):
@@ -129,7 +141,8 @@ def test_two_runs_are_compared(msclap_path, command, tmp_path, capsys):
     assert command("analyze", tmp_path / "voice", tmp_path / "timbre", "--no-figures", "--out", tmp_path / "o") == 0
     text = capsys.readouterr().out
     assert "synthetic-timbre" in text
-    assert [line.split()[1] for line in text.splitlines() if line.startswith("│")] == ["S0", "S1", "S2", "S3"] * 2
+    assert first_words(text) == ["S0", "S1", "S2", "S3"] * 2 + ["PCA99", "TwoNN", "PR", "L/N"]
+    assert "models differ" not in text
     assert {p.name for p in (tmp_path / "o").iterdir()} == {"tables", "voice", "timbre"}
     for name in ("voice", "timbre"):
         assert (tmp_path / "o" / name / "tables" / "heads.parquet").exists()
@@ -145,9 +158,36 @@ def test_two_runs_are_compared(msclap_path, command, tmp_path, capsys):
     assert pd.read_csv(paper / "table_2.csv").columns.tolist() == ["Measure", "synthetic-voice", "synthetic-timbre"]
 
 
+def test_runs_of_two_models_stand_side_by_side_and_are_not_paired(run, msclap_path, command, tmp_path, capsys):
+    """Same data: columns named by model. Other data too: by both."""
+    encoder, whisper = load_encoder(msclap_path), run.info["model"]["name"]
+    for name in ("voice", "timbre"):
+        extract(encoder, load_dataset(f"synthetic-{name}").limited(8), tmp_path / f"ms-{name}", ("head",), batch_size=8)
+    cases = {
+        "ms-voice": ["Measure", whisper, encoder.name],
+        "ms-timbre": ["Measure", f"{whisper} on synthetic-voice", f"{encoder.name} on synthetic-timbre"],
+    }
+    for other, columns in cases.items():
+        out = tmp_path / f"o-{other}"
+        assert command("analyze", run.store.local, tmp_path / other, "--no-figures", "--out", out) == 0
+        text = capsys.readouterr().out
+        assert text.count("nothing is paired or tested between these runs: their models differ\n") == 1
+        assert not (out / "tables" / "dataset_statistics.parquet").exists()
+        paper = out / "tables" / "paper"
+        assert pd.read_csv(paper / "table_2.csv").columns.tolist() == columns
+        assert (paper / "table_2.md").read_text().startswith("Last stage across models")
+        assert f"{encoder.name} on synthetic-" in (paper / "table_4.md").read_text().replace("\\", "")
+
+
+def test_a_run_is_named_once(run, command, capsys):
+    assert command("analyze", run.store.local, run.store.local) == 2
+    assert "a run is named twice" in capsys.readouterr().err
+
+
 def test_errors_are_one_clear_line(run, encoder, command, capsys, tmp_path, monkeypatch):
     """Exit status 2, and the line says what to do. Without the type checks of the tests, as a user has it."""
     monkeypatch.setattr(residual_audio.analysis, "analyze", inspect.unwrap(residual_audio.analysis.analyze))
+    monkeypatch.setattr(battery, "checked", inspect.unwrap(battery.checked))
     folder, empty, unfinished, bare = run.store.local, tmp_path / "empty", tmp_path / "unfinished", tmp_path / "bare"
     empty.mkdir()
     shutil.copytree(folder, unfinished, ignore=shutil.ignore_patterns("clips.parquet", "tables", "figures", "ablation"))
@@ -173,6 +213,14 @@ def test_errors_are_one_clear_line(run, encoder, command, capsys, tmp_path, monk
         assert written.startswith("error: ")
         assert written.count("\n") == 1
         assert "Traceback" not in written
+
+
+def test_help_lists_every_measure(command, capsys):
+    assert command("analyze", "--help") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for measure in MEASURES.values():
+        assert measure.name in text
+        assert measure.help in text
 
 
 @pytest.mark.parametrize("verb", ["analyze", "ablate"])

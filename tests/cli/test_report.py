@@ -2,12 +2,15 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
 from residual_audio.data import load_dataset
 from residual_audio.extraction import extract
 from residual_audio.models import load_encoder
+from residual_audio.report import report
+from residual_audio.report.page.page import PageError
 
 
 @pytest.fixture(scope="module")
@@ -51,3 +54,46 @@ def test_what_is_no_run_or_no_adapter_is_said(command, folder, tmp_path, capsys)
     assert command("report", folder, "--adapter", tmp_path) == 2
     assert "residual-audio adapt" in capsys.readouterr().err.replace("\n", " ")
     assert command("report", folder, "--audio", "loud") == 2
+    assert "embed" in capsys.readouterr().err
+
+
+def test_python_does_what_the_command_does(command, folder, tmp_path):
+    assert command("report", folder, "--clips", 6, "--words", 5, "--out", tmp_path / "by-command.html") == 0
+    told, steps = [], []
+    path = report(
+        str(folder), tmp_path / "by-python.html", clips=6, words=5, advance=steps.append, tell=told.append
+    )  # fmt: skip
+    ours, theirs = data_of(path), data_of(tmp_path / "by-command.html")
+    for page in (ours, theirs):
+        del page["commands"]
+        page["meta"] |= {"made": "", "name": ""}
+    assert ours == theirs
+    assert told == []
+    assert sum(steps) == 12, "each clip once for the model and once for the page"
+    with pytest.raises(PageError, match="embed, link, none"):
+        report(folder, audio="loud")
+
+
+def test_a_model_that_cannot_be_opened_is_told_and_the_page_says_so(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "r")
+    info = json.loads((tmp_path / "r" / "run.json").read_text())
+    info["model"]["revision"] = "other weights"
+    (tmp_path / "r" / "run.json").write_text(json.dumps(info))
+    told = []
+    data = data_of(report(tmp_path / "r", clips=4, tell=told.append))
+    assert data["equaliser"] is None
+    assert data["meta"]["notes"] == told
+    assert len(told) == 1
+    assert told[0].startswith("The page has no Equaliser and no Ask:")
+    with pytest.warns(UserWarning, match="no Equaliser"):
+        report(tmp_path / "r", clips=4)
+
+
+def test_classes_are_named_as_in_prompts(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "r")
+    info = json.loads((tmp_path / "r" / "run.json").read_text())
+    names = {label: f"the {i}th voice" for i, label in enumerate(info["labels"])}
+    (tmp_path / "r" / "run.json").write_text(json.dumps(info | {"class_names": names}))
+    data = data_of(report(tmp_path / "r", clips=4, words=0))
+    assert data["classes"] == [names[label] for label in sorted(names)]
+    assert [t["text"] for t in data["ask"]["texts"]] == data["classes"]

@@ -14,17 +14,30 @@ def made(tmp_path_factory) -> Made:
     return make(tmp_path_factory.mktemp("page"))
 
 
+def installed() -> str | None:
+    return os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def install() -> str:
+    """Debian's chromium, where this may be done; says why it is not there otherwise. Fresh machines have no package lists yet."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0 or not shutil.which("apt-get"):
+        return "only root can install it here"
+    for words in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "chromium"]):
+        result = subprocess.run(words, capture_output=True, text=True, timeout=900, check=False)
+        if result.returncode:
+            return f"{' '.join(words)}: {result.stderr.strip()[-400:]}"
+    return ""
+
+
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """Debian's browser; installed if this may be done, and a missing one is a failure where tests must all run."""
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None and hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "install", "-y", "-qq", "chromium"], capture_output=True, timeout=600, check=False)
-        found = shutil.which("chromium")
-    if found is None:
-        reason = "no chromium: install it (apt-get install chromium) or name it in CHROMIUM"
+    """A browser; a missing one is a failure where tests must all run (CI=true)."""
+    trouble = "" if installed() else install()
+    path = installed()
+    if path is None:
+        reason = f"no chromium ({trouble}): install it (apt-get install chromium) or name it in CHROMIUM"
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    return found
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Annotation, Text
 
-from residual_audio.report.figures import COMPARISONS, FIGURES, Context, draw, style
+from residual_audio.report.figures import FIGURES, Context, draw, style
 from residual_audio.report.figures.accuracy_vs_parameters import shifts
 from residual_audio.report.figures.few_shot_curve import positions
 
@@ -82,8 +82,6 @@ def check_text(figure):
 
 
 def test_they_are_drawn_from_their_tables_alone(tmp_path):
-    assert list(COMPARISONS) == list(CASES)
-    assert not set(COMPARISONS) & set(FIGURES)
     for name, tables in CASES.items():
         paths = draw(tables, tmp_path / name, caption=CONTEXT)
         assert [p.name for p in paths] == [f"{name}.pdf", f"{name}.png"]
@@ -92,7 +90,7 @@ def test_they_are_drawn_from_their_tables_alone(tmp_path):
 
 @pytest.mark.parametrize("name", CASES)
 def test_text_can_be_read(name):
-    figure = COMPARISONS[name](CASES[name], CONTEXT)
+    figure = FIGURES[name](CASES[name], CONTEXT)
     check_text(figure)
     assert "tiny · synthetic-timbre · 720 clips" in figure.get_supxlabel().replace("\n", " · ")
 
@@ -100,7 +98,7 @@ def test_text_can_be_read(name):
 @pytest.mark.parametrize("seed", range(6))
 def test_names_of_methods_touch_no_other_name_and_no_marker(seed):
     table = summary(seed)
-    figure = COMPARISONS["accuracy_vs_parameters"]({"comparison_summary": table}, CONTEXT)
+    figure = FIGURES["accuracy_vs_parameters"]({"comparison_summary": table}, CONTEXT)
     FigureCanvasAgg(figure).draw()
     axes = figure.axes[0]
     names = [t for t in axes.texts if isinstance(t, Annotation)]
@@ -119,7 +117,7 @@ def test_names_of_methods_touch_no_other_name_and_no_marker(seed):
 def test_every_method_stands_where_it_belongs():
     """In data coordinates, exactly; zero is on the axis; equal numbers stand side by side, not on each other."""
     table = summary()
-    axes = COMPARISONS["accuracy_vs_parameters"]({"comparison_summary": table}, CONTEXT).axes[0]
+    axes = FIGURES["accuracy_vs_parameters"]({"comparison_summary": table}, CONTEXT).axes[0]
     drawn = np.array([line.get_xydata()[0] for line in axes.lines if line.get_marker() != "None"])
     np.testing.assert_allclose(drawn[:, 0], table["trained"])
     np.testing.assert_allclose(drawn[:, 1], 100 * table["accuracy"])
@@ -135,25 +133,25 @@ def test_every_method_stands_where_it_belongs():
 
 @pytest.mark.parametrize("methods", [["plain"], ["plain", "top-heads"], ["probe"]])
 def test_few_methods_are_drawn_too(methods):
-    check_text(COMPARISONS["accuracy_vs_parameters"]({"comparison_summary": summary(methods=methods)}, CONTEXT))
+    check_text(FIGURES["accuracy_vs_parameters"]({"comparison_summary": summary(methods=methods)}, CONTEXT))
 
 
 def test_the_curve_shows_every_point_on_a_doubling_axis():
     table = curve()
-    figure = COMPARISONS["few_shot_curve"]({"few_shot": table}, CONTEXT)
+    figure = FIGURES["few_shot_curve"]({"few_shot": table}, CONTEXT)
     axes = figure.axes[0]
     assert positions(table["shots"]) == {"1": 1.0, "4": 4.0, "16": 16.0, "all": 32.0}
     assert [t.get_text() for t in axes.get_xticklabels()] == ["1", "4", "16", "all"]
     assert axes.get_xaxis().get_transform().base == 2
     drawn = [line.get_ydata() for line in axes.lines if line.get_marker() != "None"]
     np.testing.assert_allclose(drawn, [100 * table.loc[table.method == m, "accuracy"] for m in ("plain", "probe", "residual")])
-    assert "N clips a class in all" in figure.get_supxlabel()
-    assert "all: 48 clips a class outside the test" in figure.get_supxlabel()
+    assert "N clips per class in all" in figure.get_supxlabel()
+    assert "all: 48 clips per class outside the test" in figure.get_supxlabel()
 
 
 def test_the_subset_that_the_stopping_part_chose_is_the_dark_bar():
     table = subsets()
-    figure = COMPARISONS["stage_subsets"]({"search": table}, CONTEXT)
+    figure = FIGURES["stage_subsets"]({"search": table}, CONTEXT)
     above, below = figure.axes
     ordered = table.sort_values(["size", "trial"])
     np.testing.assert_allclose([bar.get_height() for bar in above.patches], 100 * ordered["accuracy"])
@@ -168,7 +166,7 @@ def test_the_subset_that_the_stopping_part_chose_is_the_dark_bar():
 
 
 def test_subsets_of_blocks_are_drawn_too():
-    check_text(COMPARISONS["stage_subsets"]({"search": subsets(("S0B0", "S0B1", "S0B2", "S0B3"))}, CONTEXT))
+    check_text(FIGURES["stage_subsets"]({"search": subsets(("S0B0", "S0B1", "S0B2", "S0B3"))}, CONTEXT))
 
 
 def test_a_grid_draws_no_subsets(tmp_path):

@@ -17,8 +17,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 
+from residual_audio.analysis.keys import with_keys
 from residual_audio.report import figures as figures_module
-from residual_audio.report.figures import FIGURES, Context, MissingTable, draw, style
+from residual_audio.report.figures import FIGURES, Context, FigureError, MissingTable, draw, style
 from residual_audio.report.figures.numbers import correlation, number_text, p_text, square
 from residual_audio.units import Unit, UnitTable
 
@@ -35,6 +36,7 @@ NAMES = [
     "spectral_fingerprinting", "entropy_vs_dimension", "head_similarity_matrix", "head_clustering", "class_activation_heatmap",
     "fisher_discriminability", "fisher_vs_ablation", "block_ablation",
 ]  # fmt: skip
+COMPARISONS = ["accuracy_vs_parameters", "few_shot_curve", "stage_subsets"]
 
 
 def spectrum_measures(ratio: np.ndarray, rng: np.random.Generator) -> dict[str, float]:
@@ -151,7 +153,7 @@ def drawn():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures_module, "save", keep)
         tables = FULL | {"something_else": pd.DataFrame({"a": [1]})}
-        paths = draw(tables, Path("figures"), "postproj_", dataclasses.asdict(CONTEXT) | {"seed": 42})
+        paths = draw(tables, Path("figures"), dataclasses.asdict(CONTEXT) | {"seed": 42, "model": {"name": CONTEXT.model, "revision": "x"}})
     return paths, made
 
 
@@ -162,8 +164,8 @@ def figures(drawn):
     The latter are not laid out, which takes most of the time.
     """
     with style.applied():
-        holes = {name: figure.plot(HOLES, CONTEXT) for name, figure in FIGURES.items()}
-    return {"full": {name.removeprefix("postproj_"): figure for name, figure in drawn[1].items()}, "holes": holes}
+        holes = {name: FIGURES[name].plot(HOLES, CONTEXT) for name in NAMES}
+    return {"full": drawn[1], "holes": holes}
 
 
 def texts(figure) -> list[Text]:
@@ -189,12 +191,44 @@ def points(axes) -> np.ndarray:
 
 
 def test_the_specification_names_these_figures():
-    assert list(FIGURES) == NAMES
+    assert list(FIGURES) == [*NAMES, *COMPARISONS, "accuracy_vs_k", "token_map"]
+    assert [name for name, figure in FIGURES.items() if not figure.default] == ["token_map"]
+
+
+def test_a_figure_is_registered_by_its_file_and_drawn_with_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(style, "DPI", 50)
+    monkeypatch.setattr(FIGURES, "_things", dict(FIGURES))
+    one = dataclasses.replace(FIGURES["entropy_vs_dimension"], name="another", needs={"another_table": ("x",), "heads": ("entropy",)})
+    assert FIGURES.add(one) is one
+    heads = TINY_TABLES["heads"][["label", "stage", "block", "depth", "head", "entropy", "pca_99"]]
+    tables = {"heads": heads, "another_table": pd.DataFrame({"x": [1.0]})}
+    assert [p.name for p in draw(tables, tmp_path, only=["another"])] == ["another.pdf", "another.png"]
+    assert {p.stem for p in draw(tables, tmp_path / "all")} == {"another", "entropy_vs_dimension"}
+    with pytest.raises(ValueError, match="registered twice"):
+        FIGURES.add(one)
+    with pytest.raises(FigureError, match="did you mean head_clustering"):
+        draw(tables, tmp_path, only=["head_clusters"])
+
+
+def test_regimes_and_levels_are_drawn_apart(tmp_path, monkeypatch):
+    """Of tables that hold several, one set of figures each; what knows no regime is drawn once."""
+    monkeypatch.setattr(style, "DPI", 50)
+    told = {}
+    monkeypatch.setattr(
+        figures_module, "save", lambda figure, folder, name: told.setdefault(name, [figure.get_supxlabel()]) and [folder / name]
+    )
+    views = [("pre", "clip"), ("post", "clip"), ("pre", "token")]
+    tables = {"heads": pd.concat([with_keys(TINY_TABLES["heads"], *view) for view in views])}
+    tables["few_shot"] = pd.DataFrame({"method": ["plain"], "shots": ["1"], "accuracy": [0.5]})
+    names = {p.name for p in draw(tables, tmp_path, {"regime": "both"}, only=["entropy_vs_dimension", "few_shot_curve"])}
+    assert names == {"entropy_vs_dimension", "postproj_entropy_vs_dimension", "token_entropy_vs_dimension", "few_shot_curve"}
+    assert "post-projection" in told["postproj_entropy_vs_dimension"][0]
+    assert "pre-projection, tokens" in told["token_entropy_vs_dimension"][0].replace("\n", " ")
 
 
 def test_draw_makes_every_figure_twice(drawn):
     paths, _ = drawn
-    assert [p.as_posix() for p in paths] == [f"figures/postproj_{name}.{kind}" for name in NAMES for kind in ("pdf", "png")]
+    assert [p.as_posix() for p in paths] == [f"figures/{name}.{kind}" for name in NAMES for kind in ("pdf", "png")]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -284,9 +318,9 @@ def test_panels_carry_every_head(figures):
     heads = FULL["heads"]
     columns = {"B": "twonn", "C": "mle", "D": "participation_ratio", "E": "effective_rank", "F": "evr_1"}
     for letter, column in columns.items():
-        found = points(figures["full"][f"panel_{letter}"].axes[0])
-        np.testing.assert_allclose(found[:, 1], heads[column])
-        assert np.array_equal(np.round(found[:, 0]), heads["depth"])
+        drawn = points(figures["full"][f"panel_{letter}"].axes[0])
+        np.testing.assert_allclose(drawn[:, 1], heads[column])
+        assert np.array_equal(np.round(drawn[:, 0]), heads["depth"])
     for axes, column in zip(figures["full"]["panel_A"].axes, ("pca_90", "pca_95", "pca_99"), strict=True):
         np.testing.assert_allclose(points(axes)[:, 1], heads[column])
     assert any(np.allclose(line.get_ydata(), 0.5) for line in figures["full"]["panel_F"].axes[0].lines)
@@ -298,8 +332,8 @@ def test_holes_are_left_out_and_counted(figures):
     for name, fact in {
         "panel_B": "22 heads · 2 heads without a value left out",
         "panel_D": "23 heads · 1 head without a value left out",
-        "panel_G": "heads without a value left out: 1 in PCA 99 %, 2 in TwoNN, 2 in MLE",
-        "panel_H": "22–23 of 24 heads a pair",
+        "panel_G": "heads without a value left out: 1 in PCA99, 2 in TwoNN, 2 in MLE",
+        "panel_H": "22–23 of 24 heads per pair",
         "htsat_block_metrics": "2 cells without a value left out",
         "spectral_fingerprinting": "1 head without a value left out",
         "entropy_vs_dimension": "23 heads · 1 head without a value left out",
@@ -329,7 +363,7 @@ def test_correlations_are_scipys(figures, case):
 
 def test_metric_correlation_matrix_is_scipys(figures):
     image = figures["full"]["panel_H"].axes[0].images[0].get_array()
-    names = ["pca_90", "pca_95", "pca_99", "participation_ratio", "effective_rank", "entropy", "evr_1", "twonn", "mle", "l_n"]
+    names = ["pca_90", "pca_95", "pca_99", "evr_1", "participation_ratio", "effective_rank", "entropy", "twonn", "mle", "l_n"]
     np.testing.assert_allclose(image, scipy.stats.spearmanr(FULL["heads"][names]).statistic)
 
 
@@ -424,7 +458,7 @@ def test_ablation_is_in_percentage_points(figures):
 def test_missing_tables_skip_their_figures(tmp_path):
     assert draw({}, tmp_path) == []
     unlabelled = TINY_TABLES | {"heads": TINY_TABLES["heads"].assign(fisher=np.nan)}
-    ready = {name for name, figure in FIGURES.items() if not figure.lack(unlabelled)}
+    ready = {name for name in NAMES if not FIGURES[name].lack(unlabelled)}
     assert set(NAMES) - ready == {"fisher_discriminability", "fisher_vs_ablation"}
     old = {"heads": FULL["heads"].drop(columns="mle")}
     assert "panel_C" not in {name for name, figure in FIGURES.items() if not figure.lack(old)}

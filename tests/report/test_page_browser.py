@@ -10,11 +10,10 @@ import pytest
 
 from residual_audio.analysis import analyze
 from residual_audio.cli.compare import compare
-from residual_audio.cli.report import learned, model_part
 from residual_audio.evaluation.metrics import outcome
-from residual_audio.report.page import write_report
+from residual_audio.report.page import write_page
 from residual_audio.report.page.gather import other_runs
-from residual_audio.report.tables import write_table
+from residual_audio.report.page.model import gains_by_head, model_part
 from tests.helpers.page import CLASSES, HOSTILE
 
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
@@ -26,17 +25,16 @@ def report(made, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RESIDUAL_AUDIO_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setattr(sys, "argv", ["residual-audio", "compare"])
-        for name, table in analyze(made.run, similarity=["direct"]).tables.items():
-            write_table(table, made.folder / "tables", name)
+        analyze(made.run, similarity=["direct"]).write(made.folder)
         folder = tmp_path_factory.mktemp("page") / "compared"
         compare("tiny", f"table:{made.folder.parent / 'breaking.csv'}", folder, methods="plain,fisher-gains")
         part = model_part(made.run, made.encoder, made.residual, 24, ["synthetic"], 12, "sound-of", None)
-        path = write_report(
+        path = write_page(
             made.run,
             folder.parent / "report.html",
             compare=[folder],
             part=part,
-            gains=learned(made.residual),
+            gains=gains_by_head(made.residual),
             clips=24,
             command="residual-audio …",
         )
@@ -192,7 +190,7 @@ def test_a_player_plays(opened):
 
 
 def test_linked_sounds_play_from_where_they_lie(browser, made):
-    path = write_report(made.run, made.folder / "linked.html", audio="link", clips=4)
+    path = write_page(made.run, made.folder / "linked.html", audio="link", clips=4)
     watched = Watched(browser, path)
     page = watched("view=heads", new=True)
     player = page.locator("#head audio").first
@@ -204,9 +202,11 @@ def test_linked_sounds_play_from_where_they_lie(browser, made):
 
 def test_other_runs_of_the_same_model_are_further_colours(made, report):
     heads = [u.label for u in made.run.units.where("head")]
-    found = {one["key"]: one["values"] for one in other_runs([made.run], heads)}
+    colours, notes = other_runs(made.run, [made.run], heads)
+    values = {one["key"]: one["values"] for one in colours}
+    assert notes == []
     table = pd.read_parquet(made.folder / "tables" / "heads.parquet")
-    assert found["fisher@run"] == pytest.approx(table.fisher.tolist(), rel=1e-3)
+    assert values["fisher@run"] == pytest.approx(table.fisher.tolist(), rel=1e-3)
 
 
 def test_gains_change_the_shown_accuracy_as_numpy_says(opened, report, made):
@@ -257,9 +257,9 @@ def test_a_class_named_like_a_script_is_text_everywhere(opened):
     labels = page.locator("#classes .plot .ytick text").all_text_contents()
     assert any(label.startswith(HOSTILE[:10]) for label in labels)
     page.click("#tab-heads")
-    found = """label => HEADS.slice(0, 60).some((h) => { set({ head: h });
+    clip_of_class = """label => HEADS.slice(0, 60).some((h) => { set({ head: h });
         return [...document.querySelectorAll("#head figcaption b")].some((b) => b.textContent === label); })"""
-    assert page.evaluate(found, HOSTILE)
+    assert page.evaluate(clip_of_class, HOSTILE)
     assert page.locator("main script, main img").count() == 0
 
 
@@ -277,8 +277,8 @@ def test_confusion_counts_are_the_comparisons(opened, report):
     page = opened("view=classes&before=plain&after=fisher-gains")
     shown = [float(x) for x in re.findall(r": ([\d.]+) % right", page.inner_text("#classes"))]
     for method, value in zip(("plain", "fisher-gains"), shown, strict=True):
-        mine = summary[summary.method == method]
-        assert value == pytest.approx(100 * (mine.accuracy * mine.clips).sum() / mine.clips.sum(), abs=0.06)
+        cells = summary[summary.method == method]
+        assert value == pytest.approx(100 * (cells.accuracy * cells.clips).sum() / cells.clips.sum(), abs=0.06)
 
 
 def test_what_is_missing_names_the_command(opened):

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -10,15 +11,19 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
+from residual_audio.analysis.keys import with_keys
 from residual_audio.evaluation import prompt_directions
+from residual_audio.extraction import Run
 from residual_audio.meaning import ask
 from residual_audio.meaning.tokens import token_map
 from residual_audio.report.page.answers import answers
-from residual_audio.report.page.audio import RATE, SECONDS, SHAPE, encoded, shown_clips, spectrogram
+from residual_audio.report.page.audio import RATE, SECONDS, SHAPE, encoded, spectrogram
+from residual_audio.report.page.clips import shown_clips
 from residual_audio.report.page.components import head_components
 from residual_audio.report.page.effects import knobs, page_effects
-from residual_audio.report.page.gather import pool_rows
+from residual_audio.report.page.gather import class_titles, measures, other_runs, pool_rows, stages, table
 from residual_audio.report.page.pack import as_script, digits, quantised
+from residual_audio.results import write_table
 from tests.helpers.page import CLASSES, HOSTILE
 
 TEXTS = ("a bell", "rain")
@@ -45,16 +50,16 @@ def shares_of(run, rows, directions):
 
 
 def test_scores_are_the_cosines_of_the_run(made, effects, directions):
-    found, _, rows, _ = effects
+    effect, _, rows, _ = effects
     shares, constant = shares_of(made.run, rows, directions)
-    torch.testing.assert_close(found.base, shares.sum(1) + constant, atol=1e-5, rtol=0)
+    torch.testing.assert_close(effect.base, shares.sum(1) + constant, atol=1e-5, rtol=0)
 
 
 def test_axes_of_a_whole_basis_sum_to_the_head(effects, made):
-    found, _, _, turned = effects
+    effect, _, _, turned = effects
     heads = [u.label for u in made.run.units.where("head")]
     for i in (0, 17, 63):
-        torch.testing.assert_close(found.axis[i].sum(1), found.whole[:, heads.index(turned.heads[i])], atol=1e-6, rtol=1e-4)
+        torch.testing.assert_close(effect.axis[i].sum(1), effect.whole[:, heads.index(turned.heads[i])], atol=1e-6, rtol=1e-4)
 
 
 def test_heads_about_no_mean_are_the_stored_shares(made, directions, effects):
@@ -62,13 +67,13 @@ def test_heads_about_no_mean_are_the_stored_shares(made, directions, effects):
     rows = effects[2]
     turned = knobs(made.run, made.residual)
     bare = type(turned)(turned.heads[:1], turned.axes[:1], turned.gain[:1], [torch.zeros_like(m) for m in turned.mean])
-    found, _ = page_effects(made.encoder, made.run, rows, directions, bare, None, {}, directions)
+    effect, _ = page_effects(made.encoder, made.run, rows, directions, bare, None, {}, directions)
     shares, _ = shares_of(made.run, rows, directions)
     for place in ((0, 1), (1, 0), (2, 3), (3, 1)):
         units = made.run.units.where("head", *place)
-        mine = [made.run.units.where("head").index(u) for u in units]
+        own_heads = [made.run.units.where("head").index(u) for u in units]
         stored = shares[:, [made.run.units.index(u) for u in units]]
-        got = found.whole[:, mine]
+        got = effect.whole[:, own_heads]
         torch.testing.assert_close(got - got[:, :1], stored - stored[:, :1], atol=1e-5, rtol=1e-4)
 
 
@@ -78,18 +83,18 @@ def test_a_dropped_mean_is_what_centring_took_away(made, directions, effects):
     drop, bare = replace(turned, dropped=True), replace(turned, mean=[torch.zeros_like(m) for m in turned.mean])
     about, nothing = (page_effects(made.encoder, made.run, rows[:2], directions, k, None, {}, directions)[0] for k in (drop, bare))
     heads = [u.label for u in made.run.units.where("head")]
-    mine = [heads.index(label) for label in turned.heads]
-    torch.testing.assert_close(about.dropped, (about.whole - nothing.whole)[:, mine].sum(1), atol=1e-5, rtol=1e-4)
+    own_heads = [heads.index(label) for label in turned.heads]
+    torch.testing.assert_close(about.dropped, (about.whole - nothing.whole)[:, own_heads].sum(1), atol=1e-5, rtol=1e-4)
 
 
 def test_the_adapted_scores_are_those_of_the_adapted_model(made, effects, directions):
     from residual_audio.adaptation.fold import fold
 
-    found, _, rows, _ = effects
+    effect, _, rows, _ = effects
     folded = fold(made.encoder, made.residual)
     again = folded.embed([made.run.clips["path"][i] for i in rows]) @ directions.T
-    torch.testing.assert_close(found.adapted, again.float(), atol=1e-5, rtol=0)
-    assert (found.adapted - found.base).abs().max() > 1e-3
+    torch.testing.assert_close(effect.adapted, again.float(), atol=1e-5, rtol=0)
+    assert (effect.adapted - effect.base).abs().max() > 1e-3
 
 
 def test_maps_sum_to_the_units_shares_and_are_the_token_map(made, effects, directions):
@@ -108,28 +113,28 @@ def test_maps_sum_to_the_units_shares_and_are_the_token_map(made, effects, direc
 
 def test_answers_are_those_of_ask(made, directions, monkeypatch, tmp_path):
     monkeypatch.setenv("RESIDUAL_AUDIO_CACHE", str(tmp_path))
-    found = answers(made.run, directions, np.arange(len(made.run.clips)))
+    answered = answers(made.run, directions, np.arange(len(made.run.clips)))
     asked = ask(made.run, TEXTS[0], "heads", encoder=made.encoder, top=200, components=3)
     table = asked.tables["ask_units"].set_index("label").share
     for unit in made.run.units.where("head")[::7]:
-        assert float(found.share[0, made.run.units.index(unit)]) == pytest.approx(table[unit.label], abs=1e-4)
+        assert float(answered.share[0, made.run.units.index(unit)]) == pytest.approx(table[unit.label], abs=1e-4)
     best = asked.tables["ask_components"].sort_values("share", ascending=False).head(3)
-    got = [(made.run.units[u].label, k) for u, k, _, _ in found.components[0][:3]]
+    got = [(made.run.units[u].label, k) for u, k, _, _ in answered.components[0][:3]]
     assert got == list(zip(best.label, best.component, strict=True))
-    assert [c[2] for c in found.components[0][:3]] == pytest.approx(best.share.tolist(), abs=1e-4)
+    assert [c[2] for c in answered.components[0][:3]] == pytest.approx(best.share.tolist(), abs=1e-4)
 
 
 def test_components_are_scikit_learns(made):
     labels = made.run.clips["label"]
     targets, rows = np.array([CLASSES.index(x) for x in labels]), np.arange(0, 21, 2)
-    found = head_components(made.run, rows, targets, 4)
+    records = head_components(made.run, rows, targets, 4)
     for head in (0, 90, 183):
         outputs = made.run.heads[:][:, head].double().numpy()
         reference = PCA().fit(outputs)
-        np.testing.assert_allclose(found[head]["spectrum"], reference.explained_variance_ratio_, rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(records[head]["spectrum"], reference.explained_variance_ratio_, rtol=1e-3, atol=1e-6)
         scores = reference.transform(outputs)[:, 0]
-        one = found[head]["parts"][0]
-        if found[head]["parts"][0]["low"][0] == int(scores[rows].argmax()):
+        one = records[head]["parts"][0]
+        if records[head]["parts"][0]["low"][0] == int(scores[rows].argmax()):
             scores = -scores
         assert one["low"][0] == int(scores[rows].argmin())
         assert one["high"][0] == int(scores[rows].argmax())
@@ -141,6 +146,47 @@ def test_the_page_takes_clips_class_by_class():
     labels = pd.Series(["a"] * 10 + ["b"] * 2 + ["c"] * 3)
     assert labels[pool_rows(labels, 7)].value_counts().to_dict() == {"a": 3, "b": 2, "c": 2}
     assert pool_rows(labels, 99).tolist() == list(range(15))
+
+
+def test_classes_are_called_as_in_prompts_where_that_tells_them_apart(made):
+    names = {"cel": "cello", "flu": "flute", "flu_2": "flute"}
+    run = replace(made.run, info={**made.run.info, "labels": [*names, "big_drum"], "class_names": names})
+    assert class_titles(run, [*names, "big_drum"]) == ["cello", "flu", "flu_2", "big drum"]
+
+
+def test_the_page_reads_tables_with_keys_and_those_from_before(tmp_path):
+    heads = pd.DataFrame({"label": ["a", "b"], "fisher": [1.0, 2.0]})
+    post = with_keys(heads.assign(fisher=9.0), "post", "clip")
+    for stored in (heads, pd.concat([post, with_keys(heads, "pre", "clip")])):
+        write_table(stored, tmp_path / "tables", "heads")
+        pd.testing.assert_frame_equal(table(tmp_path, "heads"), heads)
+        assert [c["values"] for c in measures(tmp_path, ["b", "a"])] == [[2.0, 1.0]]
+    write_table(post, tmp_path / "tables", "heads")
+    assert table(tmp_path, "heads") is None, "what is only of another regime is not shown"
+    assert measures(tmp_path, ["a", "b"]) == []
+    assert stages(tmp_path) is None
+
+
+def test_adapters_and_other_tables_colour_heads_too(tmp_path):
+    write_table(pd.DataFrame({"label": ["a"], "margin_drop": [0.1], "kind": ["head"]}), tmp_path / "tables", "ablation_head")
+    write_table(pd.DataFrame({"label": ["b"], "correlation": [0.3]}), tmp_path / "tables", "text_alignment")
+    colours = measures(tmp_path, ["a", "b"], {"a": np.array([0.5, 2.0])})
+    assert {c["key"]: (c["kind"], c["values"]) for c in colours} == {
+        "margin_drop": ("zero", [0.1, None]),
+        "alignment": ("zero", [None, 0.3]),
+        "gain": ("up", [0.75, None]),
+    }
+
+
+def test_runs_of_other_models_do_not_colour_these_heads(made, tmp_path):
+    shutil.copytree(made.folder, tmp_path / "other", ignore=shutil.ignore_patterns("tables"))
+    info = json.loads((tmp_path / "other" / "run.json").read_text())
+    info["model"]["revision"] = "something else"
+    (tmp_path / "other" / "run.json").write_text(json.dumps(info))
+    colours, notes = other_runs(made.run, [Run.open(tmp_path / "other")], [])
+    assert colours == []
+    assert len(notes) == 1
+    assert "of another model (tiny)" in notes[0]
 
 
 def test_numbers_survive_packing():
@@ -165,7 +211,7 @@ def test_sounds_are_short_and_can_be_played_again(made, tmp_path):
 
     import soundfile
 
-    shown = shown_clips(made.run.clips, [0, 8], CLASSES, "embed", tmp_path / "x.html")
+    shown = shown_clips(made.run.clips, [0, 8], CLASSES, "sound", "embed", tmp_path / "x.html")
     kind, _, data = shown[0]["audio"].partition(";base64,")
     samples, rate = soundfile.read(io.BytesIO(base64.b64decode(data)))
     assert kind in ("data:audio/mpeg", "data:audio/ogg")
@@ -179,6 +225,6 @@ def test_sounds_are_short_and_can_be_played_again(made, tmp_path):
     # 3 kHz on a Slaney scale from 40 Hz to 8 kHz: 31.4 of 0.6 … 45.2 mel, so about two thirds up.
     assert abs(int(image.mean(1).argmax()) - SHAPE[0] * 0.69) < 3
     assert len(encoded(tone)) < 20_000
-    linked = shown_clips(made.run.clips, [0], CLASSES, "link", made.folder / "report.html")
+    linked = shown_clips(made.run.clips, [0], CLASSES, "sound", "link", made.folder / "report.html")
     assert linked[0]["audio"] == "../0-0.wav"
-    assert "audio" not in shown_clips(made.run.clips, [0], CLASSES, "none", tmp_path / "x.html")[0]
+    assert "audio" not in shown_clips(made.run.clips, [0], CLASSES, "sound", "none", tmp_path / "x.html")[0]

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from residual_audio.analysis.battery import grouped
-from residual_audio.analysis.dimension import MEASURES
+from residual_audio.analysis.measures import dimension_measures
 from residual_audio.analysis.statistics import pairwise, stage_tests
 from residual_audio.reproduction import rows as made
 from residual_audio.reproduction.published import HERE, KEYS, compare_heads, compared, missing, published_figures, read_heads
@@ -118,7 +118,7 @@ def tables(theirs) -> dict[str, pd.DataFrame]:
     place = theirs.label.str.extract(r"S(\d+)B(\d+)H(\d+)").astype(int).set_axis(["stage", "block", "head"], axis=1)
     heads = pd.concat([theirs, place], axis=1)
     heads = heads.assign(depth=heads.groupby(["stage", "block"]).ngroup(), l_n=heads.pca_99 / heads.twonn)
-    full = heads.assign(**{m: np.nan for m in MEASURES if m not in heads})
+    full = heads.assign(**{m.name: np.nan for m in dimension_measures() if m.name not in heads})
     stages, blocks = (grouped(full, by).drop(columns=["twonn_fit", "twonn_fit_std"]) for by in (["stage"], ["stage", "block", "depth"]))
     return {"heads": heads, "stages": stages, "blocks": blocks, "statistics": stage_tests(heads, STAGE), "pairwise": pairwise(heads, STAGE)}
 

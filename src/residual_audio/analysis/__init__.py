@@ -1,6 +1,9 @@
 """From stored arrays to measures: dimension, statistics, specialisation, discriminability. Never a model."""
 
 from .battery import Analysis, analyze
-from .views import AnalysisError
+from .between import between_datasets, same_model
+from .errors import AnalysisError
+from .keys import select
+from .measures import MEASURES, Measure, measure_title
 
-__all__ = ["Analysis", "AnalysisError", "analyze"]
+__all__ = ["MEASURES", "Analysis", "AnalysisError", "Measure", "analyze", "between_datasets", "measure_title", "same_model", "select"]

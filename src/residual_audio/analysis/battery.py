@@ -1,62 +1,82 @@
-"""The whole analysis of a run, from its files alone: one tidy table per level, similarity, specialisation, statistics."""
+"""The whole analysis of a run, from its files alone: one tidy table per kind of row, similarity, specialisation, statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..spectra import Basis
-from ..spectra.measures import shares
-from .dimension import MEASURES, Dimensions, estimate_dimensions, linear_dimensions
-from .discriminability import component_fisher, fisher_ratio
-from .similarity import linear_cka, spectrum_similarity, within_between
-from .specialisation import class_activation, fingerprint_map, selectivity, ward
+from ..results import Result, write_record, write_table
+from ..spectra import Basis, shares
+from .dimension import Dimensions, estimate_dimensions, linear_dimensions
+from .discriminability import component_fisher
+from .errors import AnalysisError
+from .keys import KEYS, LEVELS, REGIMES, select, upgrade, views, with_keys
+from .measures import MEASURES, Labelled, class_measures, derived_measures, dimension_measures
+from .similarity import SIMILARITIES
+from .specialisation import fingerprint_map, selectivity, ward
 from .statistics import pairwise, stage_tests, trend
-from .views import AnalysisError, StoredRun, View, class_targets, direct_subspaces, in_stream, places, stream_subspaces, view
+from .views import StoredRun, View, class_targets, in_stream, places, similarity_tables, view
 
 Layout = Literal["auto", "umap", "pca"]
-REGIMES, LEVELS = ("pre", "post"), ("clip", "token")
-SIMILARITIES = ("spectra", "subspaces", "cka", "direct")
-# Measures that count dimensions, and so have a ceiling.
-COUNTS = tuple(m for m in MEASURES if m not in ("evr_1", "evr_2", "entropy", "l_n"))
 
 
 @dataclass(frozen=True)
-class Analysis:
-    """``tables`` by name (``postproj_`` before those of the post regime, ``token_`` before those of the token level)."""
+class Analysis(Result):
+    """``tables`` by name; their columns ``regime`` and ``level`` say what a row is about, see :func:`.keys.select`."""
 
     tables: dict[str, pd.DataFrame]
     info: dict[str, Any] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+    record: ClassVar[str] = "analysis"
 
-    @property
-    def heads(self) -> pd.DataFrame:
-        return next(t for name, t in self.tables.items() if name.endswith("heads"))
+    def select(self, regime: str | None = None, level: str | None = None) -> dict[str, pd.DataFrame]:
+        """The tables of one regime at one level (default: the first that was analysed), without the key columns."""
+        present = views(self.tables)
+        for pair in present:
+            if regime in (None, pair[0]) and level in (None, pair[1]):
+                return select(self.tables, *pair)
+        known = ", ".join(f"{r}/{v}" for r, v in present)
+        raise AnalysisError(f"the analysis has no regime {regime!r} at the level {level!r}; it has {known}")
 
+    def heads(self, regime: str | None = None, level: str | None = None) -> pd.DataFrame:
+        """One row per head with every measure."""
+        return self.select(regime, level)["heads"]
 
-def table_prefix(regime: str, level: str) -> str:
-    return ("postproj_" if regime == "post" else "") + ("token_" if level == "token" else "")
+    def write(self, folder: str | Path) -> Path:
+        """``folder/tables`` and ``folder/analysis.json``; rows of other regimes and levels that are there stay. Returns the folder."""
+        folder = Path(folder)
+        upgrade(folder / "tables")
+        for name, table in self.tables.items():
+            write_table(table, folder / "tables", name, keys=KEYS)
+        write_record(folder / f"{self.record}.json", {**self.info, "errors": self.errors})
+        return folder
 
 
 def grouped(heads: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Means and standard deviations over the heads of a block or stage; L/N is the ratio of the means."""
+    """Means and standard deviations over the heads of a block or stage; derived measures are those of the means."""
     groups = heads.groupby(by, sort=True)
     out = groups.size().rename("heads").to_frame()
-    for name in MEASURES:
-        out[name], out[f"{name}_std"] = groups[name].mean(), groups[name].std()
-    out["l_n"] = out.pca_99 / out.twonn
-    out["fisher"] = groups["fisher"].mean() if "fisher" in heads else np.nan
+    for measure in dimension_measures():
+        if measure.tested:
+            out[measure.name], out[f"{measure.name}_std"] = groups[measure.name].mean(), groups[measure.name].std()
+    for derived in derived_measures():
+        if derived.tested:
+            out[derived.name] = derived.compute(out)
+    for by_class in class_measures():
+        if by_class.tested:
+            out[by_class.name] = groups[by_class.name].mean() if by_class.name in heads else np.nan
     return out.reset_index()
 
 
 def component_table(head_places: pd.DataFrame, basis: Basis, fisher: Float[Tensor, "head axis"] | None) -> pd.DataFrame:
-    """One row an axis of a head."""
+    """One row per axis of a head."""
     heads, axes = basis.variance.shape
     part = shares(basis.variance)
     table = head_places.loc[head_places.index.repeat(axes), ["label", "stage", "depth", "head"]].reset_index(drop=True)
@@ -85,45 +105,45 @@ def head_dimensions(run: StoredRun, seen: View, k: int, advance: Callable[[int],
     return linear_dimensions(moments if seen.frames is None else in_stream(moments, seen.frames))
 
 
-def similarity_tables(run: StoredRun, seen: View, variance: Float[Tensor, "head axis"], kinds: Sequence[str],
-                      rows: Int[np.ndarray, " row"] | None) -> dict[str, pd.DataFrame]:  # fmt: skip
-    """One square table a kind, and how alike heads are within and between stages."""
-    where = places(run.units)
-    labels, stages = where.label.tolist(), torch.tensor(where.stage.tolist())
-    tables, summary = {}, []
-    for kind in kinds:
-        if kind == "spectra":
-            matrix = spectrum_similarity(variance)
-        elif kind == "subspaces":
-            matrix = stream_subspaces(run, seen)
-        elif kind == "direct":
-            matrix = direct_subspaces(run, rows)
-        elif seen.points is not None:
-            matrix = linear_cka(seen.points)
-        else:
-            continue
-        tables[f"similarity_{kind}"] = pd.DataFrame(matrix.numpy(), index=pd.Index(labels, name="label"), columns=labels)
-        summary.append({"kind": kind, **within_between(matrix, stages)._asdict()})
-    return tables | {"similarity_summary": pd.DataFrame(summary)}
-
-
 def class_tables(run: StoredRun, seen: View, heads: pd.DataFrame, rows: Int[np.ndarray, " row"] | None) -> dict[str, pd.DataFrame]:
-    """Discriminability and class activation: adds columns to ``heads``; nothing where there are no points or fewer than two classes."""
+    """Measures of points and classes, added to ``heads``, and tables by class; nothing without points or with fewer than two classes."""
     known = class_targets(run, rows) if seen.points is not None else None
     if known is None or seen.points is None:
         return {"components": component_table(heads, seen.basis, None)}
     targets, names = known
-    heads["fisher"] = fisher_ratio(seen.points, targets, len(names)).numpy()
-    activation = class_activation(seen.points, targets, len(names), seen.rest)
-    heads["activation"] = (seen.points.square().sum(-1) + seen.rest.square()).sqrt().mean(0).numpy()
-    chosen = selectivity(activation)
-    heads["selectivity"] = chosen.value.numpy()
-    heads["preferred"] = [names[i] if i >= 0 else "" for i in chosen.preferred.tolist()]
+    labelled = Labelled(seen.points, seen.rest, targets, len(names))
+    for measure in class_measures():
+        heads[measure.name] = measure.compute(labelled).numpy()
+    heads["preferred"] = [names[i] if i >= 0 else "" for i in selectivity(labelled.activation).preferred.tolist()]
     by_axis = component_fisher(seen.points, seen.basis.axes, targets, len(names))
     return {
         "components": component_table(heads, seen.basis, by_axis),
-        "class_activation": pd.concat([heads[["label"]], pd.DataFrame(activation.numpy(), columns=names)], axis=1),
+        "class_activation": pd.concat([heads[["label"]], pd.DataFrame(labelled.activation.numpy(), columns=names)], axis=1),
     }
+
+
+def cluster_table(where: pd.DataFrame, variance: Float[Tensor, "head axis"], how: Choices) -> pd.DataFrame:
+    """Ward's order and clusters of the fingerprints, and their map."""
+    tree = ward(variance, how.clusters)
+    try:
+        plane = fingerprint_map(variance, seed=how.seed, method=how.layout)
+    except (ImportError, ValueError) as error:
+        raise AnalysisError(str(error)) from error
+    return where[["label", "stage", "depth"]].assign(
+        order=tree.order.argsort().numpy(),
+        cluster=tree.clusters.numpy(),
+        x=plane.xy.numpy()[:, 0],
+        y=plane.xy.numpy()[:, 1],
+        map=plane.method,
+    )
+
+
+def tests_of(heads: pd.DataFrame, dataset: str) -> dict[str, pd.DataFrame]:
+    """Tests between stages (or blocks, in a model of one stage), pair by pair, and trends with depth."""
+    tested = [m for m in MEASURES.values() if m.tested and m.name in heads]
+    names = [m.name for m in tested if m.of == "classes" or heads[m.name].notna().any()]
+    named, by = heads.assign(dataset=dataset), "stage" if heads["stage"].nunique() > 1 else "depth"
+    return {"statistics": stage_tests(named, names, by=by), "pairwise": pairwise(named, names, by=by), "trend": trend(named, names)}
 
 
 def analyze_view(run: StoredRun, regime: str, level: str, rows: Int[np.ndarray, " row"] | None, how: Choices,
@@ -134,31 +154,41 @@ def analyze_view(run: StoredRun, regime: str, level: str, rows: Int[np.ndarray, 
     # The same spectrum in every table: a constant head has none, and rounding is not taken for one.
     seen = replace(seen, basis=replace(seen.basis, variance=dimensions.variance))
     heads = pd.concat([where, dimensions.table], axis=1)
-    heads["ceiling"] = np.minimum(heads.get("distinct", heads.n) - 1, seen.rank.numpy())
-    for name in COUNTS:
-        heads[f"{name}_rel"] = heads[name] / heads.ceiling
+    heads["ceiling"] = np.minimum(heads.get("distinct", heads["n"]) - 1, seen.rank.numpy())
+    for measure in dimension_measures():
+        if measure.counts:
+            heads[f"{measure.name}_rel"] = heads[measure.name] / heads["ceiling"]
     by_class = class_tables(run, seen, heads, rows)
     heads["note"] = heads.pop("note")
-    tables = {"heads": heads, "blocks": grouped(heads, ["stage", "block", "depth"]), "stages": grouped(heads, ["stage"]), **by_class}
-    tables |= similarity_tables(run, seen, dimensions.variance, how.similarity, rows)
-    tree = ward(dimensions.variance, how.clusters)
-    try:
-        plane = fingerprint_map(dimensions.variance, seed=how.seed, method=how.layout)
-    except (ImportError, ValueError) as error:
-        raise AnalysisError(str(error)) from error
-    tables["clusters"] = where[["label", "stage", "depth"]].assign(
-        order=tree.order.argsort().numpy(),
-        cluster=tree.clusters.numpy(),
-        x=plane.xy.numpy()[:, 0],
-        y=plane.xy.numpy()[:, 1],
-        map=plane.method,
-    )
-    measures = [m for m in MEASURES if heads[m].notna().any()] + (["fisher"] if "fisher" in heads else [])
-    named, by = heads.assign(dataset=run.info["dataset"]["name"]), "stage" if heads.stage.nunique() > 1 else "depth"
-    tables["statistics"] = stage_tests(named, measures, by=by)
-    tables["pairwise"] = pairwise(named, measures, by=by)
-    tables["trend"] = trend(named, measures)
-    return tables
+    return {
+        "heads": heads,
+        "blocks": grouped(heads, ["stage", "block", "depth"]),
+        "stages": grouped(heads, ["stage"]),
+        **by_class,
+        **similarity_tables(run, seen, dimensions.variance, how.similarity, rows),
+        "clusters": cluster_table(where, dimensions.variance, how),
+        **tests_of(heads, run.info["dataset"]["name"]),
+    }
+
+
+def checked(run: StoredRun, regime: str, level: str, how: Choices, points: int | None) -> None:
+    """Refuse what this run cannot answer."""
+    if regime not in (*REGIMES, "both"):
+        raise AnalysisError(f"unknown regime {regime!r}; one of pre, post, both")
+    if level not in LEVELS:
+        raise AnalysisError(f"unknown level {level!r}; one of clip, token")
+    if how.k < 2:
+        raise AnalysisError(f"k is {how.k}; estimates from neighbours need at least 2")
+    if how.clusters is not None and not 1 <= how.clusters <= (heads := len(run.units.where("head"))):
+        raise AnalysisError(f"cannot make {how.clusters} clusters of {heads} heads")
+    if unknown := sorted(set(how.similarity) - set(SIMILARITIES)):
+        raise AnalysisError(f"unknown similarity {', '.join(unknown)}; one or more of {', '.join(SIMILARITIES)}")
+    if "direct" in how.similarity and "direct.units" not in run.keys:
+        raise AnalysisError("the run has no direct shares; extract with --granularity head,moments,direct")
+    if len(run.clips) < 2:
+        raise AnalysisError(f"the run has {len(run.clips)} readable clips; an analysis needs at least 2")
+    if points is not None and points < 2:
+        raise AnalysisError(f"points is {points}; an analysis needs at least 2")
 
 
 def analyze(
@@ -181,34 +211,19 @@ def analyze(
     ``similarity``: of heads, by ``spectra``, ``subspaces`` (in the stream, within a stage), ``cka``, ``direct`` (in the pooled output);
     ``points``: use at most so many clips, drawn with ``seed`` (neighbours cost n²). ``advance(n)`` is told of finished heads.
     """
-    if regime not in (*REGIMES, "both"):
-        raise AnalysisError(f"unknown regime {regime!r}; one of pre, post, both")
-    if level not in LEVELS:
-        raise AnalysisError(f"unknown level {level!r}; one of clip, token")
-    if k < 2:
-        raise AnalysisError(f"k is {k}; estimates from neighbours need at least 2")
-    if clusters is not None and not 1 <= clusters <= (heads := len(run.units.where("head"))):
-        raise AnalysisError(f"cannot make {clusters} clusters of {heads} heads")
-    unknown = sorted(set(similarity) - set(SIMILARITIES))
-    if unknown:
-        raise AnalysisError(f"unknown similarity {', '.join(unknown)}; one or more of {', '.join(SIMILARITIES)}")
-    if "direct" in similarity and "direct.units" not in run.keys:
-        raise AnalysisError("the run has no direct shares; extract with --granularity head,moments,direct")
+    how = Choices(k, tuple(similarity), clusters, layout, seed)
+    checked(run, regime, level, how, points)
     total, rows = len(run.clips), None
-    if total < 2:
-        raise AnalysisError(f"the run has {total} readable clips; an analysis needs at least 2")
-    if points is not None and points < 2:
-        raise AnalysisError(f"points is {points}; an analysis needs at least 2")
     if points is not None and points < total and level == "clip":  # moments of tokens are of all clips
         rows = np.sort(np.random.default_rng(seed).choice(total, points, replace=False))
-    how = Choices(k, tuple(similarity), clusters, layout, seed)
-    tables: dict[str, pd.DataFrame] = {}
+    parts: dict[str, list[pd.DataFrame]] = {}
     for one in REGIMES if regime == "both" else (regime,):
-        found = analyze_view(run, one, level, rows, how, advance)
-        tables |= {table_prefix(one, level) + name: table for name, table in found.items()}
+        for name, table in analyze_view(run, one, level, rows, how, advance).items():
+            parts.setdefault(name, []).append(with_keys(table, one, level))
     info = {
-        "model": run.info["model"]["name"],
-        "dataset": run.info["dataset"]["name"],
+        "model": run.info["model"],
+        "dataset": run.info["dataset"],
+        "extraction": run.info.get("settings", {}),
         "clips": total if rows is None else len(rows),
         "regime": regime,
         "level": level,
@@ -219,4 +234,4 @@ def analyze(
         "map": layout,
         "seed": seed,
     }
-    return Analysis(tables, info)
+    return Analysis({name: pd.concat(some, ignore_index=True) for name, some in parts.items()}, info)

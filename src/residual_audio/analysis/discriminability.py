@@ -92,7 +92,7 @@ def fisher_p_value(
     r"""How often labels dealt out at random separate the clips as well: (1 + #{F_π ≥ F}) / (1 + permutations).
 
     S_T does not depend on the labels, so F grows with $\operatorname{tr} S_B$ and this alone is compared. All heads see the same
-    permutations. NaN where the ratio is. About 20 ms a permutation for 184 heads, 2000 clips.
+    permutations. NaN where the ratio is. About 20 ms per permutation for 184 heads, 2000 clips.
     """
     counts = class_counts(targets, classes)
     counts = counts[counts > 0]

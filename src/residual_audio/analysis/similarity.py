@@ -18,6 +18,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..spectra import shares
+
+SIMILARITIES = ("spectra", "subspaces", "cka", "direct")
 AT_ONCE = 16  # heads whose products are taken together: large enough for a fast matrix product, small enough for the cache
 
 
@@ -42,7 +45,7 @@ def rounding_floor(x: Float[Tensor, "clip head d"]) -> Float[Tensor, " head"]:
 
 def fingerprints(variance: Float[Tensor, "head axis"]) -> Float[Tensor, "head axis"]:
     r"""Share of a head's variance along each axis, $\lambda_i / \sum_j \lambda_j$. NaN for a head without variance."""
-    return variance.double() / variance.double().sum(-1, keepdim=True)
+    return shares(variance.double())
 
 
 def _cosine(products: Float[Tensor, "head head"]) -> Float[Tensor, "head head"]:

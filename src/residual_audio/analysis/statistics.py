@@ -1,6 +1,6 @@
 """Do the heads' measures differ between stages, blocks or data sets, by how much, and do they rise with depth?
 
-Every function takes the tidy ``heads`` table (one row a head; several data sets lie below each other with a ``dataset`` column).
+Every function takes the tidy ``heads`` table (one row per head; several data sets lie below each other with a ``dataset`` column).
 Values that are not finite are left out and ``n`` counts what was used. A test that is not defined has NaN and a ``note`` that says why.
 The p values take the heads as independent draws; heads of one block share their input, so read p as a description, effects first.
 """
@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import optimize, stats
+
+from .errors import AnalysisError
 
 NEEDED = {"stage": ["stage"], "depth": ["stage", "block", "depth"], "dataset": ["dataset", "stage", "label"]}  # by what is grouped
 Groups = dict[str, np.ndarray]
@@ -52,13 +54,17 @@ def stage_tests(heads: pd.DataFrame, measures: Sequence[str], by: str = "stage")
 
 
 def dataset_tests(heads: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
-    """The same tests between data sets, for each stage and for all heads, and their paired version.
+    """The same tests between data sets, for each stage and for all heads of one model, and their paired version.
 
-    ANOVA and Kruskal–Wallis take the data sets as independent samples of heads, as the seeds do. They are the same heads, so the
+    ANOVA and Kruskal–Wallis take the data sets as independent samples of heads, as the papers do. They are the same heads, so the
     paired test is the sharper one: Friedman for three and more (effect: Kendall's W = χ² / (n (k − 1))), Wilcoxon's signed ranks
     for two (effect: rank-biserial correlation, positive where the second data set is higher). It uses the heads that have a value
-    in every data set. One data set: no rows.
+    in every data set. One data set: no rows. Heads of different models are different heads even where they have the same label: a table
+    whose ``model`` column names several is refused.
     """
+    if "model" in heads and heads["model"].nunique() > 1:
+        names = " and ".join(map(str, heads["model"].unique()))
+        raise AnalysisError(f"heads of different models ({names}) cannot be paired; compare runs of one model with each other")
     rows = []
     for family, groups in _families(heads, measures, "dataset"):
         for measure in measures:
@@ -236,7 +242,7 @@ def _tukey_quantile(groups: int, df: int) -> float:
 
 
 def _pairs(groups: Groups) -> list[Row]:
-    """One row a pair of groups; those with fewer than two values take no part in the pooled variance."""
+    """One row per pair of groups; those with fewer than two values take no part in the pooled variance."""
     usable = {name: values for name, values in groups.items() if len(values) > 1}
     df = sum(map(len, usable.values())) - len(usable)
     flat = all(map(_constant, usable.values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,14 +15,11 @@ from torch import Tensor
 from ..decomposition.heads import Frame, contribution_frame
 from ..spectra import Basis, Moments, principal_axes
 from ..units import UnitTable
-from .similarity import covariance_similarity, subspace_similarity
+from .errors import AnalysisError
+from .similarity import covariance_similarity, linear_cka, spectrum_similarity, subspace_similarity, within_between
 
 # Clips whose direct shares are in memory at once.
 DIRECT_BATCH = 256
-
-
-class AnalysisError(ValueError):
-    """A question that a run cannot answer; the message says what to do next."""
 
 
 @runtime_checkable
@@ -56,7 +54,7 @@ class View:
 
 
 def stream_frames(run: StoredRun) -> list[Frame]:
-    """One frame a block, from the stored projections."""
+    """One frame per block, from the stored projections."""
     return [
         contribution_frame(
             run.weights[f"projection.{s}.{b}.weight"], run.weights[f"projection.{s}.{b}.bias"], len(run.units.where("head", s, b))
@@ -138,9 +136,9 @@ def stream_subspaces(run: StoredRun, seen: View) -> Float[Tensor, "head head"]:
     written = [torch.einsum("had,hmd->ham", a, f.q) for f, a in zip(frames, axes.split([len(f.rest) for f in frames]), strict=True)]
     block_stage = [s for s, _ in run.units.blocks]
     for stage in sorted(set(block_stage)):
-        mine = torch.from_numpy(np.flatnonzero(stage_of == stage))
+        rows = torch.from_numpy(np.flatnonzero(stage_of == stage))
         together = torch.cat([w for w, s in zip(written, block_stage, strict=True) if s == stage])
-        out[mine[:, None], mine] = subspace_similarity(together, variance[mine])
+        out[rows[:, None], rows] = subspace_similarity(together, variance[rows])
     return out
 
 
@@ -155,3 +153,25 @@ def direct_subspaces(run: StoredRun, rows: Int[np.ndarray, " row"] | None) -> Fl
         moments = part if moments is None else moments + part
     assert moments is not None
     return covariance_similarity(moments.covariance)
+
+
+def similarity_tables(run: StoredRun, seen: View, variance: Float[Tensor, "head axis"], kinds: Sequence[str],
+                      rows: Int[np.ndarray, " row"] | None) -> dict[str, pd.DataFrame]:  # fmt: skip
+    """One square table per kind, and how alike heads are within and between stages."""
+    where = places(run.units)
+    labels, stages = where.label.tolist(), torch.tensor(where.stage.tolist())
+    tables, summary = {}, []
+    for kind in kinds:
+        if kind == "spectra":
+            matrix = spectrum_similarity(variance)
+        elif kind == "subspaces":
+            matrix = stream_subspaces(run, seen)
+        elif kind == "direct":
+            matrix = direct_subspaces(run, rows)
+        elif seen.points is not None:
+            matrix = linear_cka(seen.points)
+        else:
+            continue
+        tables[f"similarity_{kind}"] = pd.DataFrame(matrix.numpy(), index=pd.Index(labels, name="label"), columns=labels)
+        summary.append({"kind": kind, **within_between(matrix, stages)._asdict()})
+    return tables | {"similarity_summary": pd.DataFrame(summary)}

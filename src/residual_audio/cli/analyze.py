@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from . import options as given
+from .late_help import helped, measures_help
+from .options import words
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.table import Table
 
     from ..analysis import Analysis
-    from ..extraction import Run
 
 
-def register(app: typer.Typer) -> None:
-    app.command("analyze")(analyze)
-
-
+@helped(more=measures_help)
 def analyze(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Finished runs of `residual-audio extract`, one a dataset.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Finished runs of `residual-audio extract`, one per dataset.")],
     regime: Annotated[str, typer.Option(help="pre (head outputs), post (what they write into the stream) or both.")] = "pre",
     level: Annotated[
         str, typer.Option(help="clip (pooled outputs, every measure) or token (from streamed moments, spectra only).")
@@ -41,12 +39,13 @@ def analyze(
     out: Annotated[
         Path | None, typer.Option(help="Where tables/ and figures/ go; default: into the run. With several runs: one folder each.")
     ] = None,
-    seed: given.Seed = 0,
+    seed: Annotated[int, typer.Option(help="Seed of --points and of the map.")] = 0,
 ) -> None:
     """Dimension, spectra, specialisation, discriminability and statistics of every head, from a run's files; no model is needed.
 
-    Tables (Parquet and CSV, one row a head, block, stage, component, …) go to `RUN/tables`, the seeds' tables 1–7 (CSV, Markdown, LaTeX) to
-    `RUN/tables/paper`, figures to `RUN/figures`. Several runs are analysed one by one and then compared with each other.
+    Tables (Parquet and CSV, one row per head, block, stage, component, …) go to `RUN/tables`; their columns `regime` and `level` say what
+    a row is about, and rows of other regimes and levels stay. The papers' tables 1–7 (CSV, Markdown, LaTeX) go to `RUN/tables/paper`,
+    figures to `RUN/figures`. Several runs are analysed one by one; those of one model are then tested against each other, head by head.
     If `RUN/tables` holds an ablation (`residual-audio ablate … --out RUN`), its figures are drawn too.
 
     ```
@@ -56,109 +55,90 @@ def analyze(
     ```
     """
     from ..analysis import analyze as run_analysis
+    from ..analysis import same_model
     from ..extraction import Run, StoreError
+    from ..report.paper_tables import run_names, write_paper_tables
     from .screen import console, progress
 
     opened = [Run.open(address) for address in runs]
-    names = [run.info["dataset"]["name"] for run in opened]
-    if len(set(names)) < len(names):
-        names = [f"{name} ({address})" for name, address in zip(names, runs, strict=True)]
-    if len(set(names)) < len(names):
+    if len(set(runs)) < len(runs):
         raise StoreError("a run is named twice")
     if out is not None and len({Path(address).name for address in runs}) < len(runs):
         raise StoreError("with --out, runs need folders of different names: each gets one of its own there")
-    passes = 2 if regime == "both" else 1
-    results: dict[str, Analysis] = {}
+    asked = words(similarity)
     folders: list[Path] = []
-    for run, name, address in zip(opened, names, runs, strict=True):
+    analyses: list[Analysis] = []
+    for run, address in zip(opened, runs, strict=True):
         here = run.store.local if out is None else out if len(runs) == 1 else out / Path(address).name
         if here is None:
             raise StoreError(f"{address} is remote; say where tables and figures go with --out")
-        heads = len(run.units.where("head"))
-        with progress(name, passes * heads) as advance:
-            results[name] = run_analysis(
-                run, regime, level, k=k, points=points, similarity=[s.strip() for s in similarity.split(",") if s.strip()],
-                clusters=clusters, layout=layout, seed=seed, advance=advance,
-            )  # fmt: skip
-        folders.append(here)
-        count = write(results[name], run, name, here, figures)
-        console.print(f"{name}: {results[name].info['clips']} clips, {count} in {here}", highlight=False, soft_wrap=True)
-    home = folders[0] if out is None else out
-    paper(results, home / "tables" / "paper", opened[0].info["model"]["name"])
+        with progress(run.info["dataset"]["name"], (2 if regime == "both" else 1) * len(run.units.where("head"))) as advance:
+            analysis = run_analysis(
+                run, regime, level, k=k, points=points, similarity=asked, clusters=clusters, layout=layout, seed=seed, advance=advance
+            )
+        analyses.append(analysis)
+        folders.append(analysis.write(here))
+    results = dict(zip(run_names(analyses, runs), analyses, strict=True))
+    for (name, analysis), folder in zip(results.items(), folders, strict=True):
+        count = f"{len(analysis.tables)} tables" + (f" and {draw_figures(folder, analysis)} figures" if figures else "")
+        console.print(f"{name}: {analysis.info['clips']} clips, {count} in {folder}", highlight=False, soft_wrap=True)
+    beside = write_paper_tables(results, (folders[0] if out is None else out) / "tables")
     for table in first_tables(results):
         console.print(table)
+    if len(results) > 1:
+        for one, table in beside.items():
+            console.print(side_by_side(table, one))
+    if not same_model(analyses):
+        console.print("nothing is paired or tested between these runs: their models differ", highlight=False, soft_wrap=True)
 
 
-def write(analysis: Analysis, run: Run, name: str, folder: Path, figures: bool) -> str:
-    """One run's tables and figures; says how many."""
-    from ..report.tables import write_table
-    from .output import write_record
-
-    for title, table in analysis.tables.items():
-        write_table(table, folder / "tables", title)
-    write_record(folder / "analysis.json", {"analysis": analysis.info, "run": {k: run.info[k] for k in ("model", "dataset", "settings")}})
-    drawn = draw_figures(folder, analysis.tables, {**analysis.info, "dataset": name}) if figures else []
-    return f"{len(analysis.tables)} tables" + (f" and {len(drawn) // 2} figures" if figures else "")
-
-
-def draw_figures(folder: Path, tables: dict[str, pd.DataFrame], caption: dict) -> list[Path]:
-    """Every figure that the tables, and ablations that lie beside them, allow; one set a regime and level."""
+def draw_figures(folder: Path, analysis: Analysis) -> int:
+    """Every figure that the tables, and ablations that lie beside them, allow; says how many."""
     import pandas as pd
 
-    from ..analysis.battery import LEVELS, REGIMES, table_prefix
     from ..report.figures import draw
 
     ablations = {p.stem: pd.read_parquet(p) for p in sorted((folder / "tables").glob("ablation_*.parquet"))}
-    written: list[Path] = []
-    prefixes = {(r, v): table_prefix(r, v) for r in REGIMES for v in LEVELS}
-    for (regime, level), prefix in prefixes.items():
-        if f"{prefix}heads" not in tables:
-            continue
-        longer = [p for p in prefixes.values() if p.startswith(prefix) and p != prefix]
-        mine = {n.removeprefix(prefix): t for n, t in tables.items() if n.startswith(prefix) and not n.startswith(tuple(longer))}
-        note = regime if level == "clip" else f"{regime}, tokens"
-        written += draw({**ablations, **mine}, folder / "figures", prefix, {**caption, "regime": note})
-    return written
+    return len(draw({**ablations, **analysis.tables}, folder / "figures", analysis.info)) // 2
 
 
-def paper(results: dict[str, Analysis], folder: Path, model: str) -> None:
-    """The seeds' tables and, for several datasets, the tests between them."""
-    import pandas as pd
+def first_tables(results: dict[str, Analysis]) -> list[Table]:
+    """What the screen shows: one line per stage, or per block where there is one stage."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Column, Table
 
-    from ..analysis.dimension import MEASURES
-    from ..analysis.statistics import dataset_tests
-    from ..report.paper_tables import paper_tables
-    from ..report.tables import write_paper_table, write_table
+    from ..analysis import MEASURES
+    from ..analysis.keys import select, views
 
-    for prefix in ("", "postproj_"):
-        mine = {
-            name: {title.removeprefix(prefix): t for title, t in analysis.tables.items() if title.startswith(prefix)}
-            for name, analysis in results.items()
-        }
-        if not all("heads" in tables for tables in mine.values()):
-            continue
-        for title, (caption, table) in paper_tables(mine, model).items():
-            write_paper_table(table, folder, prefix + title, caption)
-        if len(mine) > 1:
-            together = pd.concat([tables["heads"].assign(dataset=name) for name, tables in mine.items()], ignore_index=True)
-            write_table(dataset_tests(together, list(MEASURES)), folder.parent, f"{prefix}dataset_statistics")
-
-
-def first_tables(results: dict[str, Analysis]) -> list:
-    """What the screen shows: one line a stage, or a block where there is one stage."""
-    from rich.table import Table
-
-    columns = {"PCA₉₉": "pca_99", "PR": "participation_ratio", "rank": "effective_rank", "EVR₁": "evr_1", "TwoNN": "twonn",
-               "MLE": "mle", "L/N": "l_n", "Fisher": "fisher"}  # fmt: skip
     shown = []
     for name, analysis in results.items():
-        for title in [t for t in analysis.tables if t.endswith("stages")]:
-            prefix = title.removesuffix("stages")
-            table = analysis.tables[title]
-            table = analysis.tables[f"{prefix}blocks"] if len(table) == 1 else table
-            screen = Table("", "heads", *columns, title=f"{prefix}{name}, means over heads")
-            for _, row in table.iterrows():
-                place = f"S{int(row.stage)}" + (f"B{int(row.block)}" if "block" in row else "")
-                screen.add_row(place, str(int(row.heads)), *("–" if row[c] != row[c] else f"{row[c]:.2f}" for c in columns.values()))
+        for regime, level in views(analysis.tables):
+            tables = select(analysis.tables, regime, level)
+            rows = tables["blocks"] if len(tables["stages"]) == 1 else tables["stages"]
+            where = ", tokens" if level == "token" else ""
+            measures = [m for m in MEASURES.values() if m.shown == "everywhere" and m.name in rows]
+            columns = [Column(head, justify="right", no_wrap=True) for head in ("heads", *(m.short for m in measures))]
+            title = f"{name}, {regime}-projection{where}: means over heads"
+            screen = Table("", *columns, title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+            for _, row in rows.iterrows():
+                place = f"S{int(row['stage'])}" + (f"B{int(row['block'])}" if "block" in row else "")
+                screen.add_row(place, str(int(row["heads"])), *(number(row[m.name]) for m in measures))
             shown.append(screen)
     return shown
+
+
+def number(value: Any) -> str:
+    return "–" if value != value else f"{value:.2f}"
+
+
+def side_by_side(table: pd.DataFrame, regime: str) -> Table:
+    """The last stage of every run, one column each."""
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+
+    title = f"last stage of each run, {regime}-projection: mean ± std over heads"
+    screen = Table(*map(escape, table.columns), title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for row in table.to_numpy():
+        screen.add_row(*row)
+    return screen

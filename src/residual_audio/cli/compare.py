@@ -66,7 +66,7 @@ def compare(
         )  # fmt: skip
     comparison.write(out)
     caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(comparison.errors)}
-    draw({"comparison_summary": comparison.summary}, out / "figures", caption=caption)
+    draw({"comparison_summary": comparison.summary}, out / "figures", caption)
     unreadable(comparison.errors, len(clips))
     show(comparison, encoder.name, clips.name, second.name if second else "")
 

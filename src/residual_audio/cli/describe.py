@@ -78,11 +78,9 @@ def describe(
         )  # fmt: skip
     result.write(here)
     if figures and "selection" in result.tables:
-        from ..report.figures import Context
-        from ..report.figures.accuracy_vs_k import FIGURE
-        from ..report.figures.style import save
+        from ..report.figures import draw
 
-        save(FIGURE(result.tables, Context.of(result.info)), here / "figures", FIGURE.name)
+        draw(result.tables, here / "figures", result.info, only=["accuracy_vs_k"])
     show(result)
     console.print(f"tables: {here / 'tables'}", highlight=False, soft_wrap=True)
 

@@ -53,7 +53,7 @@ def few_shot(
         )  # fmt: skip
     curve.write(out)
     caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(curve.errors)}
-    drawn = draw(curve.tables, out / "figures", caption=caption)
+    drawn = draw(curve.tables, out / "figures", caption)
     unreadable(curve.errors, len(clips))
     show(curve, f"{encoder.name} on {clips.name}")
     say(f"table and figure: {out / 'tables'}, {', '.join(map(str, drawn))}")

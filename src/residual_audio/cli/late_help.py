@@ -13,8 +13,8 @@ ClassifierName = Annotated[str, typer.Option("--classifier", help="How embedding
 Template = Annotated[str | None, typer.Option("--template", help="The prompts of a class.")]
 
 
-def late_help(**texts: Callable[[], str]) -> type[TyperCommand]:
-    """A command class; ``texts[option]()`` is the help of that option."""
+def late_help(more: Callable[[], str] | None, **texts: Callable[[], str]) -> type[TyperCommand]:
+    """A command class; ``texts[option]()`` is the help of that option, ``more()`` stands at the end of the verb's own."""
 
     class Command(TyperCommand):
         def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -22,16 +22,19 @@ def late_help(**texts: Callable[[], str]) -> type[TyperCommand]:
             for option in options:
                 if option.name in texts:
                     option.help = texts[option.name]()
+            plain = self.help
+            self.help = f"{plain}\n\n{more()}" if more is not None else plain
             super().format_help(ctx, formatter)
+            self.help = plain
 
     return Command
 
 
-def helped(**texts: Callable[[], str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Mark a verb whose options get their help late."""
+def helped(more: Callable[[], str] | None = None, **texts: Callable[[], str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Mark a verb whose help, or that of its options, is made late."""
 
     def mark(verb: Callable[..., None]) -> Callable[..., None]:
-        verb.command_class = late_help(**texts)  # type: ignore[attr-defined]
+        verb.command_class = late_help(more, **texts)  # type: ignore[attr-defined]
         return verb
 
     return mark
@@ -55,3 +58,13 @@ def template_help() -> str:
     return (
         f"A set of prompts ({', '.join(TEMPLATES)}) or your own text with {{}}, for the classifier {readers}; default: {DEFAULT_TEMPLATE}."
     )
+
+
+def measures_help() -> str:
+    """Every measure with its one line."""
+    from ..analysis import MEASURES
+
+    own = [f"- `{m.name}`: {m.help}" for m in MEASURES.values() if m.of != "tables"]
+    others = [f"- `{m.name}` (of `{m.table}`): {m.help}" for m in MEASURES.values() if m.of == "tables"]
+    between = "Figures and the page also show what other commands measure:"
+    return "\n".join(["Measures, one column each:", "", *own, "", between, "", *others])

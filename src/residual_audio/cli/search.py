@@ -71,7 +71,7 @@ def search(
         )  # fmt: skip
     found.write(out)
     caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(found.errors)}
-    drawn = draw({"search": found.table}, out / "figures", caption=caption)
+    drawn = draw({"search": found.table}, out / "figures", caption)
     unreadable(found.errors, len(clips))
     show(found, f"{encoder.name} on {clips.name}")
     say(f"written: {', '.join(map(str, [out / 'tables', *drawn]))}")

@@ -1,53 +1,115 @@
-"""The seeds' tables 1–7, in their shape, from the result tables of one or several data sets."""
+"""The papers' tables 1–7, in their shape, from the result tables of one or several runs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import pandas as pd
 
-from .tables import MISSING, fixed
+from ..analysis import AnalysisError, between_datasets, same_model
+from ..analysis.battery import Analysis
+from ..analysis.keys import KEYS, REGIMES, file_prefix, select, with_keys
+from ..analysis.measures import MEASURES
+from ..results import write_table
+from .tables import MISSING, fixed, write_paper_table
 
-Results = dict[str, dict[str, pd.DataFrame]]
-NAMES = {"pca_90": "PCA90", "pca_99": "PCA99", "twonn": "TwoNN", "participation_ratio": "PR", "effective_rank": "EffRank", "evr_1": "EVR1"}
-STAGE_MEASURES = ["pca_99", "twonn", "participation_ratio", "evr_1"]
+Results = Mapping[str, Mapping[str, pd.DataFrame]]
+# The columns of the published tables, in their order; measures that are registered later follow.
+PUBLISHED = ("pca_90", "pca_99", "twonn", "participation_ratio", "effective_rank", "evr_1")
+FEWER = ("pca_99", "twonn", "participation_ratio", "evr_1")
 LINEAR_OVER_NONLINEAR = "L = PCA99, N = TwoNN, L/N = ratio of the means"
 
 
-def paper_tables(results: Results, model: str = "") -> dict[str, tuple[str, pd.DataFrame]]:
+def paper_tables(
+    results: Results, model: str = "", about: Mapping[str, str] | None = None, across: str = "data sets"
+) -> dict[str, tuple[str, pd.DataFrame]]:
     """``{"table_1": (title, table), …}`` from ``{data set: {name: table}}``; the first data set is the one that the report is about.
 
     1 stages of the first data set · 2 last stage, all data sets · 3 blocks of the first · 4, 5 stages of the second and third
-    (then ``table_5_2``, ``table_5_3``…, so that 6 and 7 keep the seeds' numbers) · 6 ANOVA and 7 pairs of the first,
+    (then ``table_5_2``, ``table_5_3``…, so that 6 and 7 keep the papers' numbers) · 6 ANOVA and 7 pairs of the first,
     where it has such tests: between stages, or between blocks in a model of one stage.
+    Runs of different models go side by side likewise: ``about`` says in words what each of them is, ``across`` what they differ in.
     """
     if not results:
         raise ValueError("there is no data set to make tables of; analyse a run first")
-    for dataset, tables in results.items():
-        if missing := [name for name in ("heads", "blocks", "stages") if name not in tables]:
-            raise ValueError(f"the results of {dataset} lack the table {', '.join(missing)}; run the analysis again")
+    for name, tables in results.items():
+        if missing := [table for table in ("heads", "blocks", "stages") if table not in tables]:
+            raise ValueError(f"the results of {name} lack the table {', '.join(missing)}; run the analysis again")
     first, *further = results
-    about = {dataset: _about(model, dataset, tables["heads"]) for dataset, tables in results.items()}
+    known = about or {name: f"{model} on {name}" if model else name for name in results}
+    texts = {name: f"{known[name]} (n = {len(t['heads'])} heads, {_clips(t['heads'])} clips)" for name, t in results.items()}
+    stages = results[first]["stages"]
     made = {
-        "table_1": (f"Intrinsic dimension by stage, {about[first]}; mean ± std over heads", _stages(results[first]["stages"], list(NAMES))),
-        "table_2": (f"Last stage across data sets{_by(model)}; mean ± std over heads; {_sizes(results)}", _across(results)),
-        "table_3": (f"Intrinsic dimension by block, {about[first]}; {LINEAR_OVER_NONLINEAR}", _blocks(results[first]["blocks"])),
+        "table_1": (f"Intrinsic dimension by stage, {texts[first]}; mean ± std over heads", _stages(stages, PUBLISHED)),
+        "table_2": (f"Last stage across {across}{_by(model)}; mean ± std over heads; {_sizes(results)}", _across(results)),
+        "table_3": (f"Intrinsic dimension by block, {texts[first]}; {LINEAR_OVER_NONLINEAR}", _blocks(results[first]["blocks"])),
     }
-    for i, dataset in enumerate(further):
-        table = _stages(results[dataset]["stages"], STAGE_MEASURES)
+    for i, name in enumerate(further):
+        table = _stages(results[name]["stages"], FEWER)
         made[f"table_{4 + i}" if i < 2 else f"table_5_{i}"] = (
-            f"Intrinsic dimension by stage, {about[dataset]}; mean ± std over heads",
+            f"Intrinsic dimension by stage, {texts[name]}; mean ± std over heads",
             table,
         )
     tests, pairs = (_inside(results[first], name, first) for name in ("statistics", "pairwise"))
     if len(tests) and len(anova := tests[tests["test"] == "anova"]):
-        made["table_6"] = (f"One-way ANOVA between {_groups(anova)}, {about[first]}", _anova(anova))
+        made["table_6"] = (f"One-way ANOVA between {_groups(anova)}, {texts[first]}", _anova(anova))
     if len(pairs) and len(linear := pairs[pairs["measure"] == "pca_99"]):
         tested = int(linear["bonferroni_p"].notna().sum())
-        title = f"PCA99 between pairs of {_groups(linear)}, {about[first]}; p after Bonferroni for {tested} comparisons"
+        title = f"PCA99 between pairs of {_groups(linear)}, {texts[first]}; p after Bonferroni for {tested} comparisons"
         made["table_7"] = (title, _pairs(linear))
     return made
 
 
-def _inside(tables: dict[str, pd.DataFrame], name: str, dataset: str) -> pd.DataFrame:
+def run_names(analyses: list[Analysis], places: list[str]) -> list[str]:
+    """What tells runs apart: their data, their models where those differ, or both; their ``places`` where nothing else does."""
+    models, data = [str(a.info["model"]["name"]) for a in analyses], [str(a.info["dataset"]["name"]) for a in analyses]
+    if same_model(analyses):
+        names = data
+    elif len(set(data)) == 1 < len(set(models)):
+        names = models
+    else:
+        names = [f"{m} on {d}" for m, d in zip(models, data, strict=True)]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({place})" for name, place in zip(names, places, strict=True)]
+    if len(set(names)) < len(names):
+        raise AnalysisError("a run is named twice")
+    return names
+
+
+def write_paper_tables(results: Mapping[str, Analysis], folder: Path) -> dict[str, pd.DataFrame]:
+    """The papers' tables into ``folder/paper`` (CSV, Markdown, LaTeX) and tests between runs; returns table 2 of each regime.
+
+    Runs of one model on several data sets are also tested against each other, head by head (``folder/dataset_statistics``). Heads of
+    different models are not paired: those runs only stand side by side.
+    """
+    one_model = same_model(results.values())
+    analyses = list(results.values())
+    about = {name: f"{a.info['model']['name']} on {a.info['dataset']['name']}" for name, a in results.items()}
+    model = str(analyses[0].info["model"]["name"]) if one_model else ""
+    same_data = len({a.info["dataset"]["name"] for a in analyses}) == 1
+    across = "data sets" if one_model else "models" if same_data else "models and data sets"
+    second: dict[str, pd.DataFrame] = {}
+    for regime in REGIMES:
+        chosen = {name: select(a.tables, regime) for name, a in results.items()}
+        if not all("heads" in tables for tables in chosen.values()):
+            continue
+        for title, (caption, table) in paper_tables(chosen, model, about, across).items():
+            write_paper_table(table, folder / "paper", file_prefix(regime, "clip") + title, caption)
+            if title == "table_2":
+                second[regime] = table
+        if len(results) > 1 and one_model:
+            tests = with_keys(between_datasets(results, regime), regime, "clip")
+            write_table(tests, folder, "dataset_statistics", keys=KEYS)
+    return second
+
+
+def _columns(layout: tuple[str, ...], table: pd.DataFrame) -> list[str]:
+    """A published layout, then the measures that are registered for papers and are not part of any."""
+    return [*layout, *(m.name for m in MEASURES.values() if m.paper and m.name not in PUBLISHED and m.name in table)]
+
+
+def _inside(tables: Mapping[str, pd.DataFrame], name: str, dataset: str) -> pd.DataFrame:
     """The tests inside one data set; a table that holds several is searched for the one asked for."""
     table = tables.get(name, pd.DataFrame(columns=["scope", "dataset"]))
     table = table[table["scope"] != "dataset"]
@@ -63,10 +125,6 @@ def _clips(heads: pd.DataFrame) -> str:
     return f"{high:,}" if low == high else f"{low:,}–{high:,}"
 
 
-def _about(model: str, dataset: str, heads: pd.DataFrame) -> str:
-    return f"{model + ' on ' if model else ''}{dataset} (n = {len(heads)} heads, {_clips(heads)} clips)"
-
-
 def _sizes(results: Results) -> str:
     return "n = " + ", ".join(
         f"{int(t['stages'].sort_values('stage')['heads'].iloc[-1])} heads, {_clips(t['heads'])} clips ({name})"
@@ -79,23 +137,26 @@ def _groups(tests: pd.DataFrame) -> str:
 
 
 def _spread(row: pd.Series, measure: str) -> str:
+    value, spread = row.get(measure, float("nan")), row.get(f"{measure}_std", float("nan"))
     decimals = 3 if measure == "evr_1" else 1
-    return f"{fixed(row[measure], decimals)} ± {fixed(row[f'{measure}_std'], decimals)}" if pd.notna(row[measure]) else MISSING
+    return f"{fixed(value, decimals)} ± {fixed(spread, decimals)}" if pd.notna(value) else MISSING
 
 
 def _p(p: float) -> str:
     return "< 0.001" if p < 0.001 else fixed(p, 3)
 
 
-def _stages(stages: pd.DataFrame, measures: list[str]) -> pd.DataFrame:
-    rows = [{"Stage": f"S{int(row['stage'])}", **{NAMES[m]: _spread(row, m) for m in measures}} for _, row in stages.iterrows()]
-    return pd.DataFrame(rows, columns=["Stage", *(NAMES[m] for m in measures)])
+def _stages(stages: pd.DataFrame, layout: tuple[str, ...]) -> pd.DataFrame:
+    shown = [MEASURES[name] for name in _columns(layout, stages)]
+    rows = [{"Stage": f"S{int(row['stage'])}", **{m.short: _spread(row, m.name) for m in shown}} for _, row in stages.iterrows()]
+    return pd.DataFrame(rows, columns=["Stage", *(m.short for m in shown)])
 
 
 def _across(results: Results) -> pd.DataFrame:
-    last = {dataset: tables["stages"].sort_values("stage").iloc[-1] for dataset, tables in results.items()}
-    rows = [{"Measure": NAMES[m], **{d: _spread(row, m) for d, row in last.items()}} for m in STAGE_MEASURES[:3]]
-    rows.append({"Measure": "L/N", **{dataset: fixed(row["l_n"], 2) for dataset, row in last.items()}})
+    last = {name: tables["stages"].sort_values("stage").iloc[-1] for name, tables in results.items()}
+    shown = _columns(FEWER[:3], next(iter(results.values()))["stages"])
+    rows = [{"Measure": MEASURES[m].short, **{name: _spread(row, m) for name, row in last.items()}} for m in shown]
+    rows.insert(3, {"Measure": MEASURES["l_n"].short, **{name: fixed(row["l_n"], 2) for name, row in last.items()}})
     return pd.DataFrame(rows)
 
 
@@ -111,10 +172,10 @@ def _blocks(blocks: pd.DataFrame) -> pd.DataFrame:
 def _anova(tests: pd.DataFrame) -> pd.DataFrame:
     """In the order of table 1; measures that it does not name are left to the `statistics` table."""
     rows = []
-    for measure, name in NAMES.items():
+    for measure in [*PUBLISHED, *(m.name for m in MEASURES.values() if m.paper and m.name not in PUBLISHED)]:
         for _, row in tests[tests["measure"] == measure].iterrows():
-            rows.append({"Measure": name, "F": fixed(row["statistic"], 2), "p": _p(row["p"]), "Significance": row["stars"],
-                         "η²": fixed(row["effect"], 3)})  # fmt: skip
+            numbers = {"F": fixed(row["statistic"], 2), "p": _p(row["p"]), "Significance": row["stars"], "η²": fixed(row["effect"], 3)}
+            rows.append({"Measure": MEASURES[measure].short, **numbers})
     return pd.DataFrame(rows, columns=["Measure", "F", "p", "Significance", "η²"])
 
 

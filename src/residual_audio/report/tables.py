@@ -1,4 +1,4 @@
-"""Tables as files: Parquet for programs, CSV for people, Markdown and LaTeX for papers."""
+"""Tables for papers: Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from numbers import Integral, Real
 from pathlib import Path
 
 import pandas as pd
+
+from ..writing import drafted
 
 MISSING = "–"
 NUMBER = r"[-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?"
@@ -25,21 +27,13 @@ LATEX = {
 }  # fmt: skip
 
 
-def write_table(table: pd.DataFrame, folder: Path, name: str) -> None:
-    """``folder/name.parquet`` and ``folder/name.csv``; an index with a name becomes the first column."""
-    folder.mkdir(parents=True, exist_ok=True)
-    flat = table.reset_index() if table.index.name else table
-    flat.to_parquet(folder / f"{name}.parquet", index=False)
-    flat.to_csv(folder / f"{name}.csv", index=False)
-
-
 def write_paper_table(table: pd.DataFrame, folder: Path, name: str, title: str) -> None:
     """``folder/name.csv``, ``.md`` (title above the table) and ``.tex`` (a table environment for booktabs)."""
-    folder.mkdir(parents=True, exist_ok=True)
     flat = table.reset_index() if table.index.name else table
-    flat.to_csv(folder / f"{name}.csv", index=False)
-    (folder / f"{name}.md").write_text(to_markdown(table, title=title), encoding="utf-8")
-    (folder / f"{name}.tex").write_text(to_latex(table, caption=title, label=f"tab:{name}"), encoding="utf-8")
+    texts = {"md": to_markdown(table, title=title), "tex": to_latex(table, caption=title, label=f"tab:{name}")}
+    for ending, text in {"csv": flat.to_csv(index=False), **texts}.items():
+        with drafted(folder / f"{name}.{ending}") as path:
+            path.write_text(text, encoding="utf-8")
 
 
 def fixed(value: float, decimals: int) -> str:
@@ -110,7 +104,7 @@ def _right(body: list[list[str]], columns: int) -> list[bool]:
 
 
 def _markdown(text: str) -> str:
-    return MARKDOWN.sub(lambda found: "\\" + found.group(), text)
+    return MARKDOWN.sub(lambda sign: "\\" + sign.group(), text)
 
 
 def _latex(text: str) -> str:

@@ -1,7 +1,7 @@
-"""Second-order statistics of units: streaming moments, the bases they give, and measures of their spectra."""
+"""Second-order statistics of units: streaming moments, the bases they give, and spectra as shares."""
 
 from .basis import Basis, principal_axes
-from .measures import spectrum_measures
 from .moments import Moments
+from .spectrum import shares
 
-__all__ = ["Basis", "Moments", "principal_axes", "spectrum_measures"]
+__all__ = ["Basis", "Moments", "principal_axes", "shares"]

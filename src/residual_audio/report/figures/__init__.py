@@ -1,66 +1,35 @@
-"""Publication figures, one a file, drawn from result tables."""
+"""Publication figures, one per file, drawn from result tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from . import (
-    accuracy_vs_parameters,
-    block_ablation,
-    class_activation_heatmap,
-    entropy_vs_dimension,
-    few_shot_curve,
-    fisher_discriminability,
-    fisher_vs_ablation,
-    head_clustering,
-    head_similarity_matrix,
-    htsat_block_metrics,
-    panel_g,
-    panel_h,
-    panels,
-    spectral_fingerprinting,
-    stage_subsets,
-)
-from .drawing import Context, Drawing, MissingTable, Tables
+from ...analysis.keys import KEYS, file_prefix, select, views
+from .drawing import FIGURES, Context, Drawing, FigureError, MissingTable, Tables
 from .style import save
 
-__all__ = ["COMPARISONS", "FIGURES", "Context", "Drawing", "MissingTable", "draw"]
-
-# The figures of an analysis, under the names that the papers gave them.
-FIGURES: dict[str, Drawing] = {
-    drawing.name: drawing
-    for drawing in (
-        *panels.FIGURES,
-        panel_g.FIGURE,
-        panel_h.FIGURE,
-        htsat_block_metrics.FIGURE,
-        spectral_fingerprinting.FIGURE,
-        entropy_vs_dimension.FIGURE,
-        head_similarity_matrix.FIGURE,
-        head_clustering.FIGURE,
-        class_activation_heatmap.FIGURE,
-        fisher_discriminability.FIGURE,
-        fisher_vs_ablation.FIGURE,
-        block_ablation.FIGURE,
-    )
-}
-# The figures of comparisons: the methods, their growth with the clips, the subsets that were searched.
-COMPARISONS: dict[str, Drawing] = {
-    drawing.name: drawing for drawing in (accuracy_vs_parameters.FIGURE, few_shot_curve.FIGURE, stage_subsets.FIGURE)
-}
+__all__ = ["FIGURES", "Context", "Drawing", "FigureError", "MissingTable", "draw"]
 
 
-def draw(tables: Tables, folder: Path, prefix: str = "", caption: Context | Mapping | None = None) -> list[Path]:
+def draw(
+    tables: Tables, folder: str | Path, caption: Context | Mapping | None = None, *, only: Collection[str] | None = None, prefix: str = ""
+) -> list[Path]:
     """Write every figure whose tables are there as ``folder/<prefix><name>.pdf`` and ``.png``; returns the paths.
 
-    ``caption`` holds the facts of the footer: model, dataset, clips, regime ("pre", "post" or any text), k.
-    Table names are without the regime's prefix. Tables that no figure needs are ignored.
+    ``caption`` holds the facts of the footer: model, dataset, clips, regime, k; the ``info`` of a result will do.
+    ``only``: the names of the figures to draw, also of those that are not drawn by default.
+    Tables of an analysis are drawn once per regime and level, under names that tell them apart (``postproj_``, ``token_``).
+    Tables that no figure needs are ignored.
     """
-    context = Context.of(caption)
-    return [
-        path
-        for name, drawing in (FIGURES | COMPARISONS).items()
-        if not drawing.lack(tables)
-        for path in save(drawing(tables, context), folder, f"{prefix}{name}")
-    ]
+    chosen = [FIGURES[name] for name in only] if only is not None else [f for f in FIGURES.values() if f.default]
+    context, written = Context.of(caption), []
+    told = any(set(KEYS) <= set(table) for table in tables.values())
+    for figure in chosen:
+        for regime, level in views({name: tables[name] for name in figure.needs if name in tables}) or [("", "")]:
+            own = select(tables, regime, level) if regime else tables
+            if not figure.lack(own):
+                about = replace(context, regime=regime if level == "clip" else f"{regime}, tokens") if told and regime else context
+                written += save(figure(own, about), Path(folder), f"{prefix}{file_prefix(regime, level)}{figure.name}")
+    return written

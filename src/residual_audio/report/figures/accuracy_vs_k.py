@@ -6,14 +6,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .drawing import Context, Drawing, Tables, count, footer
+from .drawing import FIGURES, Context, Drawing, Tables, count, footer
 from .style import DOUBLE, GREY, LIGHT, PALETTE, new_figure
 
 FEW = 0.05
 
 
 def draw_curves(axes: Axes, curves: pd.DataFrame) -> None:
-    """One line a ranking; the band is the middle 90 % of several orders."""
+    """One line per ranking; the band is the middle 90 % of several orders."""
     heads = int(curves["k"].max())
     axes.axvline(FEW * heads, color=LIGHT, linewidth=1.0, zorder=1)
     for place, (ranking, curve) in enumerate(curves.groupby("ranking", sort=False)):
@@ -50,4 +50,4 @@ def plot(tables: Tables, context: Context) -> Figure:
     return figure
 
 
-FIGURE = Drawing("accuracy_vs_k", {"selection": ("accuracy",)}, plot)
+FIGURE = FIGURES.add(Drawing("accuracy_vs_k", {"selection": ("accuracy",)}, plot, order=43))

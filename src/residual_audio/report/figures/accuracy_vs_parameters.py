@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import Bbox, ScaledTranslation
 
-from .drawing import Context, Drawing, Tables, count, footer
+from .drawing import FIGURES, Context, Drawing, Tables, count, footer
 from .numbers import SUPERSCRIPT
 from .style import GREY, MARKERS, SINGLE, SMALL, new_figure, plain, stage_colour
 
@@ -43,8 +43,8 @@ def shifts(trained: np.ndarray) -> np.ndarray:
     """Points to the right for every method, so that methods that train equally many numbers stand side by side."""
     moved = np.zeros(len(trained))
     for value in np.unique(trained):
-        mine = np.flatnonzero(trained == value)
-        moved[mine] = APART * (np.arange(len(mine)) - (len(mine) - 1) / 2)
+        equal = np.flatnonzero(trained == value)
+        moved[equal] = APART * (np.arange(len(equal)) - (len(equal) - 1) / 2)
     return moved
 
 
@@ -147,4 +147,4 @@ def plot(tables: Tables, context: Context) -> Figure:
     return figure
 
 
-FIGURE = Drawing("accuracy_vs_parameters", {"comparison_summary": ("trained", "accuracy")}, plot)
+FIGURE = FIGURES.add(Drawing("accuracy_vs_parameters", {"comparison_summary": ("trained", "accuracy")}, plot, order=40))

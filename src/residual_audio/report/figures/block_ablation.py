@@ -7,16 +7,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .drawing import Context, Drawing, Tables, ablated_on, count, footer, left_out
+from ...analysis.measures import MEASURES
+from .drawing import FIGURES, Context, Drawing, Tables, ablated_on, count, footer, left_out
 from .marks import depth_axis, stage_points, title_above_stages, zero_line
 from .numbers import correlation, number_text, p_text
 from .style import DOUBLE, new_figure, stage_colour, stage_colours
 
-UNIT = "accuracy drop (percentage points)"
-
 
 def draw_bars(axes: Axes, blocks: pd.DataFrame) -> bool:
-    """A bar a block; says whether there were intervals to draw."""
+    """A bar per block; says whether there were intervals to draw."""
     axes.bar(blocks["depth"], blocks["drop"], width=0.7, color=stage_colours(blocks["stage"]), zorder=2)
     known = blocks.dropna(subset=["low", "high"])
     axes.vlines(known["depth"], known["low"], known["high"], color="black", linewidth=0.8, zorder=3)
@@ -47,13 +46,13 @@ def plot(tables: Tables, context: Context) -> Figure:
     first, second, third = grid[0]
     intervals = draw_bars(first, blocks)
     depth_axis(first, rows, 2.5)
-    first.set_ylabel(UNIT)
+    first.set_ylabel(f"{MEASURES['accuracy_drop'].title} (percentage points)")
     title_above_stages(first, "(a) Without one block's attention")
     joined = blocks.merge(tables["blocks"][["stage", "block", "entropy"]], on=["stage", "block"], how="left")
     stage_points(second, joined["entropy"], joined["drop"], joined["stage"], size=16)
-    found = correlation(joined["entropy"], joined["drop"], "pearson")
-    second.set_xlabel("spectral entropy (nats)")
-    title_above_stages(second, f"(b) Pearson r = {number_text(found.value, 2)}, {p_text(found.p)}")
+    pearson = correlation(joined["entropy"], joined["drop"], "pearson")
+    second.set_xlabel(MEASURES["entropy"].axis)
+    title_above_stages(second, f"(b) Pearson r = {number_text(pearson.value, 2)}, {p_text(pearson.p)}")
     draw_stages(third, blocks, sorted(rows["stage"].unique().tolist()))
     title_above_stages(third, "(c) By stage")
     for axes in grid[0]:
@@ -65,7 +64,7 @@ def plot(tables: Tables, context: Context) -> Figure:
         ablated_on(tables["ablation_block"]),
         count(len(blocks), "block"),
         left_out(len(rows) - len(blocks), "block"),
-        f"{found.n} of them in (b)" if found.n < len(blocks) else "",
+        f"{pearson.n} of them in (b)" if pearson.n < len(blocks) else "",
         "full − ablated, positive: the block helps",
         "lines in (a): 95 % paired bootstrap intervals" if intervals else "",
         "bars in (c): stage means",
@@ -73,4 +72,4 @@ def plot(tables: Tables, context: Context) -> Figure:
     return figure
 
 
-FIGURE = Drawing("block_ablation", {"ablation_block": ("accuracy_drop",), "blocks": ("entropy",)}, plot)
+FIGURE = FIGURES.add(Drawing("block_ablation", {"ablation_block": ("accuracy_drop",), "blocks": ("entropy",)}, plot, order=28))

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from residual_audio.units import Unit
 
-from .drawing import Context, Drawing, Tables, count, footer, left_out
+from .drawing import FIGURES, Context, Drawing, Tables, count, footer, left_out
 from .marks import head_rows
 from .numbers import labelled, stage_of
 from .style import DIVERGING, DOUBLE, LIGHT, new_figure, plain
@@ -66,4 +66,4 @@ def plot(tables: Tables, context: Context) -> Figure:
     return figure
 
 
-FIGURE = Drawing("class_activation_heatmap", {"class_activation": ()}, plot)
+FIGURE = FIGURES.add(Drawing("class_activation_heatmap", {"class_activation": ()}, plot, order=25))

@@ -1,4 +1,4 @@
-"""What a figure is: a name, the tables it needs, and a function that plots them."""
+"""What a figure is: a name, the tables it needs, and a function that plots them; every file of this package registers its own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from ...registry import Registry
 from .style import SMALL, applied, plain
 
 Tables = Mapping[str, pd.DataFrame]
@@ -35,20 +36,26 @@ class Context:
 
     @classmethod
     def of(cls, caption: Context | Mapping | None) -> Context:
-        """A context from a mapping with these names; other entries of it are not for the figures."""
+        """A context from a mapping with these names, such as the ``info`` of a result; other entries of it are not for the figures."""
         if isinstance(caption, Context):
             return caption
         known = {field.name for field in fields(cls)}
-        return cls(**{key: value for key, value in dict(caption or {}).items() if key in known})
+        named = {key: value["name"] if isinstance(value, Mapping) else value for key, value in dict(caption or {}).items() if key in known}
+        return cls(**named)
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """One figure. ``needs`` maps a table to the columns of which at least one must hold a finite number."""
+    """One figure. ``needs`` maps a table to the columns of which at least one must hold a finite number.
+
+    ``default``: drawn whenever its tables are there; others are drawn only when they are asked for by name.
+    """
 
     name: str
     needs: Mapping[str, tuple[str, ...]]
     plot: Callable[[Tables, Context], Figure]
+    order: int = 50
+    default: bool = True
 
     def lack(self, tables: Tables) -> str:
         """Why this figure cannot be drawn from these tables; empty if it can."""
@@ -77,6 +84,13 @@ class Drawing:
             figure.get_layout_engine().execute(figure)  # type: ignore[union-attr]
             figure.set_layout_engine("none")
         return figure
+
+
+class FigureError(ValueError):
+    """A figure that does not exist."""
+
+
+FIGURES: Registry[Drawing] = Registry("figure", __package__, FigureError)
 
 
 def clips_text(tables: Tables, context: Context) -> str:

@@ -1,4 +1,4 @@
-"""How accuracy grows with the clips a class, method by method."""
+"""How accuracy grows with the clips per class, method by method."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from .drawing import Context, Drawing, Tables, footer
+from .drawing import FIGURES, Context, Drawing, Tables, footer
 from .marks import legend_above
 from .style import MARKERS, SINGLE, new_figure, plain, stage_colour
 
@@ -53,16 +53,16 @@ def plot(tables: Tables, context: Context) -> Figure:
     axes.set_xticks([where[s] for s in present], labels=present)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(min(where[s] for s in present) / 1.35, max(where[s] for s in present) * 1.35)
-    axes.set(xlabel="clips a class, N", ylabel="accuracy (%)")
+    axes.set(xlabel="clips per class, N", ylabel="accuracy (%)")
     axes.margins(y=0.08)
     legend_above(figure, handles, min(3, len(handles)))
     full = float(table.loc[table["shots"] == ALL, "seen"].max()) if "seen" in table else np.nan
     footer(
-        figure, tables, context, "N clips a class in all, a quarter of them to stop on",
-        f"all: {full:.0f} clips a class outside the test" if np.isfinite(full) else "",
+        figure, tables, context, "N clips per class in all, a quarter of them to stop on",
+        f"all: {full:.0f} clips per class outside the test" if np.isfinite(full) else "",
         "lines: 95 % bootstrap intervals over test clips" if table[["low", "high"]].notna().any(axis=None) else "",
     )  # fmt: skip
     return figure
 
 
-FIGURE = Drawing("few_shot_curve", {"few_shot": ("accuracy",)}, plot)
+FIGURE = FIGURES.add(Drawing("few_shot_curve", {"few_shot": ("accuracy",)}, plot, order=41))

@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from .drawing import Context, Drawing, Tables, count, footer, left_out
+from ...analysis.measures import MEASURES
+from .drawing import FIGURES, Context, Drawing, Tables, count, footer, left_out
 from .marks import STRIP, depth_axis, stage_strip, strip_positions, title_above_stages
 from .numbers import in_order, spread, stage_of
 from .panels import draw_measure
@@ -25,7 +26,7 @@ def best(heads: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw_axes(figure: Figure, axes: Axes, components: pd.DataFrame, labels: list[str]) -> None:
-    """Score along each principal axis, one row a head."""
+    """Score along each principal axis, one row per head."""
     along = spread(components[components["label"].isin(labels)], "fisher").reindex(labels)
     values = np.ma.masked_invalid(along.to_numpy(float))
     colours = colormaps[SEQUENTIAL].with_extremes(bad=LIGHT)
@@ -38,7 +39,7 @@ def draw_axes(figure: Figure, axes: Axes, components: pd.DataFrame, labels: list
     axes.spines[:].set_visible(False)
     stage_strip(axes, [stage_of(label) for label in labels], "left")
     bar = figure.colorbar(image, ax=axes, aspect=30, pad=0.02)
-    bar.set_label("Fisher score along the axis")
+    bar.set_label(f"{MEASURES['fisher'].title} along the axis")
 
 
 def plot(tables: Tables, context: Context) -> Figure:
@@ -55,7 +56,7 @@ def plot(tables: Tables, context: Context) -> Figure:
     left.scatter(rings, top["fisher"], s=16, facecolors="none", edgecolors="black", linewidths=0.5, zorder=5)
     depth_axis(left, heads, 0.85 * width / (2 if by_axis else 1))
     left.set_ylim(bottom=0)
-    left.set_ylabel("Fisher score (between / within scatter)")
+    left.set_ylabel(MEASURES["fisher"].axis)
     title_above_stages(left, "Discriminability of each head")
     if by_axis:
         draw_axes(figure, grid[0, 1], components, labels)
@@ -73,4 +74,4 @@ def plot(tables: Tables, context: Context) -> Figure:
     return figure
 
 
-FIGURE = Drawing("fisher_discriminability", {"heads": ("fisher",)}, plot)
+FIGURE = FIGURES.add(Drawing("fisher_discriminability", {"heads": ("fisher",)}, plot, order=26))

@@ -1,11 +1,12 @@
-"""Does a head that separates the classes also matter for the answer? Fisher score against the cost of ablating it."""
+"""Does a head that separates the classes also matter for the answer? Fisher ratio against the cost of ablating it."""
 
 from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from .drawing import Context, Drawing, Tables, ablated_on, count, footer, left_out
+from ...analysis.measures import MEASURES
+from .drawing import FIGURES, Context, Drawing, Tables, ablated_on, count, footer, left_out
 from .marks import legend_above, stage_handles, stage_points, zero_line
 from .numbers import correlation, number_text, p_text
 from .style import SINGLE, new_figure, stage_colours
@@ -32,7 +33,7 @@ def plot(tables: Tables, context: Context) -> Figure:
         f"Pearson r = {number_text(pearson.value)}, {p_text(pearson.p)}\nSpearman ρ = {number_text(spearman.value)}, {p_text(spearman.p)}",
         linespacing=1.3,
     )
-    axes.set(xlabel="Fisher score (between / within scatter)", ylabel="margin drop (full − ablated)")
+    axes.set(xlabel=MEASURES["fisher"].axis, ylabel=MEASURES["margin_drop"].axis)
     legend_above(figure, stage_handles(complete["stage"]))
     footer(
         figure,
@@ -47,4 +48,4 @@ def plot(tables: Tables, context: Context) -> Figure:
     return figure
 
 
-FIGURE = Drawing("fisher_vs_ablation", {"heads": ("fisher",), "ablation_head": ("margin_drop",)}, plot)
+FIGURE = FIGURES.add(Drawing("fisher_vs_ablation", {"heads": ("fisher",), "ablation_head": ("margin_drop",)}, plot, order=27))

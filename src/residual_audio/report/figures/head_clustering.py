@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from .drawing import Context, Drawing, Tables, count, footer, left_out
+from .drawing import FIGURES, Context, Drawing, Tables, count, footer, left_out
 from .marks import BORDER, STRIP, legend_above, stage_handles, stage_strip
 from .numbers import spread, stage_of
 from .style import DOUBLE, GREY, MARKERS, SINGLE, new_figure, stage_colours
@@ -23,7 +23,7 @@ def marker(cluster: int) -> str:
 
 
 def draw_map(axes: Axes, clusters: pd.DataFrame) -> None:
-    """One point a head: colour is the stage, shape is the cluster."""
+    """One point per head: colour is the stage, shape is the cluster."""
     method = str(clusters["map"].iloc[0])
     for cluster, group in clusters.groupby("cluster"):
         spots: Any = {"s": 13, "alpha": 0.8, "linewidths": 0.3, "edgecolors": "white"}
@@ -32,12 +32,12 @@ def draw_map(axes: Axes, clusters: pd.DataFrame) -> None:
     axes.set(title=f"Map of the fingerprints ({names[0]})", xlabel=names[1], ylabel=names[2])
 
 
-def cut_height(links: np.ndarray, found: pd.Series) -> float:
+def cut_height(links: np.ndarray, clusters: pd.Series) -> float:
     """Where a level cut through the tree gives the clusters of the table; NaN if none does."""
-    k = found.nunique()
+    k = clusters.nunique()
     cut = hierarchy.fcluster(links, k, "maxclust")
-    same = len(set(zip(cut, found, strict=True))) == k == len(set(cut))
-    return float(links[-k:, 2][:2].mean()) if same and 1 < k < len(found) else float("nan")
+    same = len(set(zip(cut, clusters, strict=True))) == k == len(set(cut))
+    return float(links[-k:, 2][:2].mean()) if same and 1 < k < len(clusters) else float("nan")
 
 
 def draw_tree(axes: Axes, spectra: pd.DataFrame, clusters: pd.DataFrame) -> bool:
@@ -86,4 +86,4 @@ def plot(tables: Tables, context: Context) -> Figure:
     return figure
 
 
-FIGURE = Drawing("head_clustering", {"clusters": ("x", "y")}, plot)
+FIGURE = FIGURES.add(Drawing("head_clustering", {"clusters": ("x", "y")}, plot, order=24))

@@ -8,7 +8,7 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .drawing import Context, Drawing, Tables, count, footer
+from .drawing import FIGURES, Context, Drawing, Tables, count, footer
 from .marks import legend_above, stage_handles, stage_strip
 from .numbers import number_text, square, stage_of
 from .style import DOUBLE, LIGHT, SEQUENTIAL, SINGLE, new_figure
@@ -80,8 +80,8 @@ def plot(tables: Tables, context: Context) -> Figure:
     for axes, kind in zip(grid.flat, kinds, strict=False):
         matrix = square(tables[f"similarity_{kind}"])
         apart = not comparable(matrix)
-        mine = sorted(order, key=stage_of) if apart else order  # a stable sort: Ward's order within each stage
-        matrix = matrix.reindex(index=mine, columns=mine)
+        placed = sorted(order, key=stage_of) if apart else order  # a stable sort: Ward's order within each stage
+        matrix = matrix.reindex(index=placed, columns=placed)
         undefined |= set(matrix.index[matrix.isna().all(axis=1)])
         draw_matrix(figure, axes, matrix)
         axes.set_xlabel("heads by stage, in Ward's order" if apart else "heads in Ward's order")
@@ -104,4 +104,4 @@ def plot(tables: Tables, context: Context) -> Figure:
     return figure
 
 
-FIGURE = Drawing("head_similarity_matrix", {"similarity_spectra": (), "clusters": ("order",)}, plot)
+FIGURE = FIGURES.add(Drawing("head_similarity_matrix", {"similarity_spectra": (), "clusters": ("order",)}, plot, order=23))

@@ -6,12 +6,13 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from .drawing import Context, Drawing, Tables, count, footer, left_out
+from ...analysis.measures import MEASURES
+from .drawing import FIGURES, Context, Drawing, Tables, count, footer, left_out
 from .marks import BORDER, STRIP, stage_strip
 from .numbers import number_text
 from .style import LIGHT, SEQUENTIAL, SINGLE, new_figure
 
-COLUMNS = {"pca_99": "L\nPCA 99 %", "twonn": "N\nTwoNN", "l_n": "L/N\nratio", "evr_1": "EVR₁\nshare"}
+COLUMNS = {"pca_99": "L", "twonn": "N", "l_n": "ratio", "evr_1": "share"}  # and what each is in this table
 
 
 def scaled(values: np.ndarray) -> np.ndarray:
@@ -40,7 +41,7 @@ def plot(tables: Tables, context: Context) -> Figure:
     for row in np.flatnonzero(np.diff(stages)):
         axes.axhline(row + 0.5, **{**BORDER, "color": "white", "linewidth": 1.6, "linestyle": "-"})
         axes.axhline(row + 0.5, **{**BORDER, "linewidth": 1.0})
-    axes.set_xticks(range(len(COLUMNS)), labels=list(COLUMNS.values()))
+    axes.set_xticks(range(len(COLUMNS)), labels=[f"{MEASURES[name].short}\n{role}" for name, role in COLUMNS.items()])
     axes.xaxis.tick_top()
     names = [f"{r.depth}   S{r.stage}B{r.block}" for r in blocks.itertuples()]
     axes.set_yticks(range(len(blocks)), labels=names)
@@ -61,4 +62,4 @@ def plot(tables: Tables, context: Context) -> Figure:
     return figure
 
 
-FIGURE = Drawing("htsat_block_metrics", {"blocks": tuple(COLUMNS)}, plot)
+FIGURE = FIGURES.add(Drawing("htsat_block_metrics", {"blocks": tuple(COLUMNS)}, plot, order=20))

@@ -83,7 +83,7 @@ def group_centres(names: Sequence[str]) -> dict[str, float]:
 
 
 def stage_strip(axes: Axes, stages: Iterable[SupportsInt], side: str) -> None:
-    """A thin band of stage colours along the ``top``, ``left`` or ``bottom`` of an image, one cell a head."""
+    """A thin band of stage colours along the ``top``, ``left`` or ``bottom`` of an image, one cell per head."""
     cells = np.array(stage_colours(stages))
     band = axes.inset_axes((0, 0, 1, 1))
     band.set_axes_locator(partial(beside, axes, side))
@@ -104,7 +104,7 @@ def beside(axes: Axes, side: str, *_: Any) -> Bbox:
 
 
 def stage_handles(stages: Iterable[SupportsInt]) -> list[Line2D]:
-    """One dot a stage, for a legend."""
+    """One dot per stage, for a legend."""
     options: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 4, "markeredgewidth": 0}
     return [Line2D([], [], color=stage_colour(s), label=f"stage {s}", **options) for s in sorted({int(s) for s in stages})]
 

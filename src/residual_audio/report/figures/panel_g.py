@@ -8,18 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from .drawing import Context, Drawing, Tables, count, footer, neighbours_text
+from ...analysis.measures import MEASURES
+from .drawing import FIGURES, Context, Drawing, Tables, count, footer, neighbours_text
 from .numbers import in_order, number_text, p_text
 from .style import DOUBLE, SMALL, new_figure, stage_colour
 
-MEASURES = {
-    "pca_99": "PCA 99 % (components)",
-    "twonn": "TwoNN (dimension)",
-    "mle": "MLE (dimension)",
-    "participation_ratio": "participation ratio",
-    "effective_rank": "effective rank",
-    "evr_1": "EVR₁ (share of variance)",
-}
+SHOWN = ("pca_99", "twonn", "mle", "participation_ratio", "effective_rank", "evr_1")
 
 
 def draw_boxes(axes: Axes, heads: pd.DataFrame, measure: str) -> None:
@@ -58,9 +52,9 @@ def plot(tables: Tables, context: Context) -> Figure:
     heads = in_order(tables["heads"])
     figure, grid = new_figure(DOUBLE, 4.0, 2, 3)
     tested = False
-    for axes, (measure, name) in zip(grid.flat, MEASURES.items(), strict=True):
+    for axes, measure in zip(grid.flat, SHOWN, strict=True):
         draw_boxes(axes, heads, measure)
-        axes.set_ylabel(name)
+        axes.set_ylabel(MEASURES[measure].axis)
         text = anova_text(tables, context, measure)
         tested |= bool(text)
         axes.set_title(text, fontsize=SMALL)
@@ -69,8 +63,8 @@ def plot(tables: Tables, context: Context) -> Figure:
             axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
         else:
             axes.set_ylim(bottom=0)
-    holes = heads[list(MEASURES)].isna().sum()
-    missing = [f"{number} in {MEASURES[str(measure)].split(' (')[0]}" for measure, number in holes[holes > 0].items()]
+    holes = heads[list(SHOWN)].isna().sum()
+    missing = [f"{number} in {MEASURES[str(measure)].short}" for measure, number in holes[holes > 0].items()]
     footer(
         figure,
         tables,
@@ -84,4 +78,4 @@ def plot(tables: Tables, context: Context) -> Figure:
     return figure
 
 
-FIGURE = Drawing("panel_G", {"heads": tuple(MEASURES)}, plot)
+FIGURE = FIGURES.add(Drawing("panel_G", {"heads": SHOWN}, plot, order=16))

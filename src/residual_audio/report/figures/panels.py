@@ -1,4 +1,4 @@
-"""Panels A–F: one point a head, block by block through the network, for one measure or three thresholds of one."""
+"""Panels A–F: one point per head, block by block through the network, for one measure or three thresholds of one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from .drawing import Context, Drawing, Tables, count, footer, left_out, neighbours_text
+from ...analysis.measures import MEASURES
+from .drawing import FIGURES, Context, Drawing, Tables, count, footer, left_out, neighbours_text
 from .marks import depth_axis, strip_positions, title_above_stages
 from .numbers import in_order
 from .style import DOUBLE, GREY, SINGLE, new_figure, stage_colours
@@ -19,11 +20,10 @@ from .style import DOUBLE, GREY, SINGLE, new_figure, stage_colours
 
 @dataclass(frozen=True)
 class Panel:
-    """``measures``: column and title of each plot. ``ceiling``: draw the largest possible value. ``share``: a fraction, in per cent."""
+    """``measures``: one plot each. ``ceiling``: draw the largest possible value. ``share``: a fraction, in per cent."""
 
     letter: str
-    measures: tuple[tuple[str, str], ...]
-    unit: str
+    measures: tuple[str, ...]
     ceiling: bool = False
     share: bool = False
     neighbours: bool = False
@@ -50,12 +50,14 @@ def plot(panel: Panel, tables: Tables, context: Context) -> Figure:
     columns = len(panel.measures)
     width = SINGLE if columns == 1 else DOUBLE
     figure, grid = new_figure(width, 2.5, 1, columns, sharey=True)
-    for axes, (column, title) in zip(grid[0], panel.measures, strict=True):
-        draw_measure(axes, heads, column, panel.ceiling)
+    shown = [MEASURES[name] for name in panel.measures]
+    titles = [m.title if columns > 1 else f"{m.title} of each head" for m in shown]
+    for axes, measure, title in zip(grid[0], shown, titles, strict=True):
+        draw_measure(axes, heads, measure.name, panel.ceiling)
         depth_axis(axes, heads, 0.85 * width / columns)
         title_above_stages(axes, title)
     first = grid[0, 0]
-    first.set_ylabel(panel.unit)
+    first.set_ylabel(shown[0].axis if columns == 1 else shown[0].unit)
     if panel.share:
         first.set_ylim(0, 1.02)
         first.set_yticks(np.linspace(0, 1, 5))
@@ -63,8 +65,8 @@ def plot(panel: Panel, tables: Tables, context: Context) -> Figure:
         first.axhline(0.5, color=GREY, linewidth=0.8, linestyle="--", zorder=1)
     else:
         first.set_ylim(bottom=0)
-    title_above_stages(first, f"{panel.letter}  {panel.measures[0][1]}")
-    names = [column for column, _ in panel.measures]
+    title_above_stages(first, f"{panel.letter}  {titles[0]}")
+    names = list(panel.measures)
     missing = int(heads[names].isna().any(axis=1).sum())
     errors = [f"{column}_se" for column in names if f"{column}_se" in heads and heads[f"{column}_se"].gt(0).any()]
     footer(
@@ -83,16 +85,12 @@ def plot(panel: Panel, tables: Tables, context: Context) -> Figure:
 
 
 PANELS = (
-    Panel(
-        "A",
-        (("pca_90", "90 % of the variance"), ("pca_95", "95 % of the variance"), ("pca_99", "99 % of the variance")),
-        "principal components needed",
-        ceiling=True,
-    ),
-    Panel("B", (("twonn", "Intrinsic dimension of each head, TwoNN"),), "TwoNN dimension"),
-    Panel("C", (("mle", "Intrinsic dimension of each head, MLE"),), "MLE dimension", neighbours=True),
-    Panel("D", (("participation_ratio", "Participation ratio of each head"),), "participation ratio (components)", ceiling=True),
-    Panel("E", (("effective_rank", "Effective rank of each head"),), "effective rank (components)", ceiling=True),
-    Panel("F", (("evr_1", "Dominance of the first component"),), "EVR₁ (share of variance)", share=True),
+    Panel("A", ("pca_90", "pca_95", "pca_99"), ceiling=True),
+    Panel("B", ("twonn",)),
+    Panel("C", ("mle",), neighbours=True),
+    Panel("D", ("participation_ratio",), ceiling=True),
+    Panel("E", ("effective_rank",), ceiling=True),
+    Panel("F", ("evr_1",), share=True),
 )
-FIGURES = tuple(Drawing(f"panel_{p.letter}", {"heads": tuple(c for c, _ in p.measures)}, partial(plot, p)) for p in PANELS)
+for order, panel in enumerate(PANELS, 10):
+    FIGURES.add(Drawing(f"panel_{panel.letter}", {"heads": panel.measures}, partial(plot, panel), order=order))

@@ -8,7 +8,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-from .drawing import Context, Drawing, Tables, count, footer, left_out
+from .drawing import FIGURES, Context, Drawing, Tables, count, footer, left_out
 from .marks import head_rows, legend_above, stage_handles
 from .numbers import spread, stage_of
 from .style import DOUBLE, LIGHT, SEQUENTIAL, new_figure, stage_colour
@@ -61,4 +61,4 @@ def plot(tables: Tables, context: Context) -> Figure:
     return figure
 
 
-FIGURE = Drawing("spectral_fingerprinting", {"components": ("ratio",)}, plot)
+FIGURE = FIGURES.add(Drawing("spectral_fingerprinting", {"components": ("ratio",)}, plot, order=21))

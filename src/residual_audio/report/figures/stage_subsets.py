@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from .drawing import Context, Drawing, Tables, count, footer
+from .drawing import FIGURES, Context, Drawing, Tables, count, footer
 from .marks import legend_above
 from .style import DOUBLE, GREY, LIGHT, SMALL, new_figure, plain, stage_colour
 
@@ -18,7 +18,7 @@ BAR, WINNER = "#9AA5AE", "#3B4650"
 
 
 def draw_bars(axes: Axes, rows: pd.DataFrame, chosen: int) -> bool:
-    """A bar a subset, dark for the chosen one, and a ring at its stopping accuracy; says whether there were intervals."""
+    """A bar per subset, dark for the chosen one, and a ring at its stopping accuracy; says whether there were intervals."""
     x = np.arange(len(rows))
     axes.bar(x, rows["accuracy"], width=0.68, color=[WINNER if i == chosen else BAR for i in x], zorder=2)
     known = rows[["low", "high"]].notna().all(axis=1).to_numpy()
@@ -83,4 +83,4 @@ def plot(tables: Tables, context: Context) -> Figure:
     return figure
 
 
-FIGURE = Drawing("stage_subsets", {"search": ("accuracy", "stop_accuracy", "size")}, plot)
+FIGURE = FIGURES.add(Drawing("stage_subsets", {"search": ("accuracy", "stop_accuracy", "size")}, plot, order=42))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from .drawing import Context, Drawing, Tables, footer
+from .drawing import FIGURES, Context, Drawing, Tables, footer
 from .style import DIVERGING, DOUBLE, new_figure, plain
 
 
@@ -44,4 +44,4 @@ def plot(tables: Tables, context: Context) -> Figure:
     return figure
 
 
-FIGURE = Drawing("token_map", {"ask_map": ("value",), "mel": ()}, plot)
+FIGURE = FIGURES.add(Drawing("token_map", {"ask_map": ("value",), "mel": ()}, plot, order=44, default=False))

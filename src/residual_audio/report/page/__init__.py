@@ -1,5 +1,7 @@
 """A run as one self-contained page: what people look at and listen to instead of CSV."""
 
-from .page import ModelPart, write_report
+from .make import report
+from .model_part import ModelPart
+from .page import write_page
 
-__all__ = ["ModelPart", "write_report"]
+__all__ = ["ModelPart", "report", "write_page"]

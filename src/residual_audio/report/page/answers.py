@@ -50,15 +50,15 @@ def answers(run: Run, texts: Float[Tensor, "text d"], rows: np.ndarray) -> Answe
         ]
     )
     heads = [run.units.index(u) for u in run.units.where("head")]
-    found, along = [], []
+    moves, along = [], []
     for unit in heads:
         span = principal_span(shares[:, unit])
         along.append(
             torch.nn.functional.pad(span.axes[:COMPONENTS] @ texts.double().T, (0, 0, 0, COMPONENTS - len(span.axes[:COMPONENTS])))
         )
         moved = span.scores[:, :COMPONENTS].T @ seen
-        found.append(torch.nn.functional.pad(moved, (0, 0, 0, COMPONENTS - len(moved))) * along[-1] / variance)
-    parts, axes = torch.stack(found), torch.stack(along)
+        moves.append(torch.nn.functional.pad(moved, (0, 0, 0, COMPONENTS - len(moved))) * along[-1] / variance)
+    parts, axes = torch.stack(moves), torch.stack(along)
     best = parts.flatten(0, 1).topk(min(BEST, parts.shape[0] * COMPONENTS), dim=0).indices.T.tolist()
     components = [
         [(heads[i // COMPONENTS], i % COMPONENTS + 1, float(parts[i // COMPONENTS, i % COMPONENTS, t]),

@@ -5,7 +5,7 @@ const askedText = () => D.ask?.texts.find((t) => t.text === state.ask);
 
 function buildAsk(panel) {
   if (!D.ask) {
-    fill(panel, el("section", { class: "card" }, el("h2", {}, "Ask"), D.missing.direct ? lacking("direct", "The run has no direct shares.") : el("p", { class: "lacking" }, "The page was made without the model.")));
+    fill(panel, el("section", { class: "card" }, el("h2", {}, "Ask"), D.missing.direct ? lacking("direct", "The run has no direct shares.") : withoutModel()));
     return;
   }
   A.input = el("input", { type: "search", list: "texts", id: "asked", placeholder: "a class or a word", "aria-label": "Text to ask for", autocomplete: "off",
@@ -46,7 +46,9 @@ function updateAsk(changed) {
     el("section", { class: "card" }, el("h2", {}, "Units, MLPs too"), units)),
   el("section", { class: "card" }, el("h2", {}, "Components"), el("p", { class: "note" }, "Principal components of heads' direct shares; cosine: of the component's axis with the text."),
     el("div", { class: "pick" }, t.components.map(([u, k, share, along]) => el("button", { onclick: () => set({ view: "heads", head: D.ask.units[u] }) }, `${D.ask.units[u]} component ${k}`, el("small", {}, ` ${percent(share)}, cosine ${number(along, 2)}`))))),
-  el("section", { class: "card" }, el("h2", {}, "Clips that show it"), el("p", { class: "note" }, "Left: what one hears. Right: where in the model's window units write towards the text more (red) or less (blue) than in the mean cell; frequency upwards. Windows let units listen elsewhere, so a map is no proof of where the sound is."),
+  el("section", { class: "card" }, el("h2", {}, "Clips that show it"), el("p", { class: "note" }, IMAGES
+      ? "Those with the largest cosines. Shares of an image are written at the class token, so there is no map of where in the picture."
+      : "Left: what one hears. Right: where in the model's window units write towards the text more (red) or less (blue) than in the mean cell; frequency upwards. Units listen elsewhere too, so a map is no proof of where the sound is."),
     el("div", { class: "answers" }, t.clips.map((c) => el("div", { class: "answer" }, clipCard(c.clip, `cosine ${number(c.score)}`), c.map ? mapPicture(c.map, t.text) : null)))));
 }
 function mapPicture(packed, text) {

@@ -1,22 +1,14 @@
-"""Clips as a page plays and shows them: short mono excerpts, and spectrograms of a few thousand bytes."""
+"""Sounds as a page plays and shows them: short mono excerpts, and spectrograms of a few thousand bytes."""
 
 from __future__ import annotations
 
 import io
-import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 
 import numpy as np
-import pandas as pd
 import soundfile
 import torch
 
-from ...audio import MelSpec, log_mel, read
-from ...data import Clip
-from ...media import MediaError
+from ...audio import MelSpec, log_mel
 from .pack import base64_of
 
 RATE, SECONDS = 16000, 2.5
@@ -44,29 +36,3 @@ def spectrogram(samples: np.ndarray) -> np.ndarray:
     decibels = log_mel(torch.from_numpy(np.ascontiguousarray(samples)), SPEC).T
     columns = torch.nn.functional.adaptive_avg_pool1d(decibels, SHAPE[1])
     return ((columns - columns.max()).clamp_min(-FLOOR) / FLOOR + 1).mul(255).round().to(torch.uint8).numpy()
-
-
-def shown_clips(
-    clips: pd.DataFrame, rows: Sequence[int], classes: Sequence[str], audio: str, out: Path, advance: Callable[[int], object] | None = None
-) -> list[dict[str, Any]]:
-    """One record a clip. ``audio``: ``embed`` an excerpt, ``link`` to the file, or ``none``; a clip that cannot be read says so."""
-    position = {label: i for i, label in enumerate(classes)}
-    shown = []
-    for row in rows:
-        clip = Clip(str(clips["id"][row]), str(clips["path"][row]), str(clips["label"][row]))
-        record: dict[str, Any] = {"id": clip.id, "class": position[clip.label]}
-        try:
-            source = clip.source
-            samples = read(source, RATE, seconds=SECONDS)
-            record["seconds"] = round(len(samples) / RATE, 2)
-            record["spectrogram"] = base64_of(spectrogram(samples))
-            if audio == "embed":
-                record["audio"] = encoded(samples)
-            elif audio == "link" and isinstance(source, Path):
-                record["audio"] = quote(Path(os.path.relpath(source.resolve(), out.resolve().parent)).as_posix())
-        except MediaError as error:
-            record["error"] = str(error)
-        shown.append(record)
-        if advance is not None:
-            advance(1)
-    return shown

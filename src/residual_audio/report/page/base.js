@@ -29,8 +29,8 @@ const clamp = (v, low, high) => Math.min(high, Math.max(low, v));
 // State lives in the address, so that a view can be shared, and in nothing else.
 const state = {};
 function readAddress() {
-  const found = new URLSearchParams(location.hash.slice(1));
-  for (const key of KEYS) state[key] = found.get(key) ?? "";
+  const address = new URLSearchParams(location.hash.slice(1));
+  for (const key of KEYS) state[key] = address.get(key) ?? "";
   if (!views.some((v) => v.id === state.view)) state.view = views[0].id;
   if (!(state.head in indexOf)) state.head = firstHead();
 }
@@ -105,11 +105,14 @@ function lacking(what, text) {
   const command = D.missing[what];
   return el("p", { class: "lacking" }, text, command ? [" This makes it: ", el("code", {}, command)] : "");
 }
+const withoutModel = () => D.meta.notes.length ? D.meta.notes.map((n) => el("p", { class: "lacking" }, n))
+  : el("p", { class: "lacking" }, "The page was made without the model (", el("code", {}, "--no-model"), ").");
 const select = (label, options, value, onchange) =>
   el("label", {}, el("span", {}, label), el("select", { onchange: (e) => onchange(e.target.value), "aria-label": label },
     options.map(([v, text]) => el("option", { value: v, selected: v === value }, text))));
 
-// A clip: spectrogram, player, words. Canvases are drawn when they come into sight.
+// A clip: spectrogram and player, or a thumbnail; words. Canvases are drawn when they come into sight.
+const IMAGES = D.meta.media === "image";
 function picture(values, rows, columns, stops, low, high) {
   const canvas = el("canvas", { width: columns, height: rows, "aria-hidden": "true" });
   const image = new ImageData(columns, rows);
@@ -126,7 +129,9 @@ function clipCard(i, ...words) {
   const clip = D.clips[i], [rows, columns] = D.spectrogram;
   const name = D.classes[clip.class];
   return el("figure", { class: "clip" },
-    clip.spectrogram ? picture(bytes(clip.spectrogram), rows, columns, HEAT, 0, 255) : el("p", { class: "lacking" }, clip.error ?? "no spectrogram"),
+    clip.image ? el("img", { src: clip.image, alt: name, loading: "lazy" })
+      : clip.spectrogram ? picture(bytes(clip.spectrogram), rows, columns, HEAT, 0, 255)
+      : el("p", { class: "lacking" }, clip.error ?? (IMAGES ? "no picture" : "no spectrogram")),
     clip.audio ? el("audio", { controls: true, preload: "none", src: clip.audio, controlslist: "nodownload noplaybackrate", "aria-label": `${name}, ${clip.id}`, onplay: alone }) : null,
     el("figcaption", {}, el("b", {}, name), el("small", { class: "id", title: clip.id }, clip.id), words.map((w) => el("small", {}, w))));
 }

@@ -38,8 +38,8 @@ function updateClasses() {
   const boxes = [before, after].map((m) => plotBox(side, `Confusion of ${m}`));
   heat(boxes[0], matrix(a, one.targets)); heat(boxes[1], matrix(b, one.targets));
   const rows = D.classes.map((c, k) => {
-    const mine = one.targets.map((_, i) => i).filter((i) => one.targets[i] === k), score = (x) => mine.filter((i) => x[i] === k).length / mine.length;
-    return mine.length ? [c, String(mine.length), percent(score(a), 0), percent(score(b), 0), signed(100 * (score(b) - score(a)), 0)] : null;
+    const members = one.targets.map((_, i) => i).filter((i) => one.targets[i] === k), score = (x) => members.filter((i) => x[i] === k).length / members.length;
+    return members.length ? [c, String(members.length), percent(score(a), 0), percent(score(b), 0), signed(100 * (score(b) - score(a)), 0)] : null;
   }).filter(Boolean);
   fill(C.box,
     el("section", { class: "card" }, el("h2", {}, "Before and after"),

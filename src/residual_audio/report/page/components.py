@@ -14,7 +14,7 @@ COMPONENTS, ENDS = 4, 4
 
 
 def head_components(run: Run, rows: np.ndarray, targets: np.ndarray, classes: int) -> list[dict[str, Any]]:
-    """One record a head, in the table's order. Ends are among the clips ``rows`` of the page; everything else is of all clips.
+    """One record per head, in the table's order. Ends are among the clips ``rows`` of the page; everything else is of all clips.
 
     ``means``: class means of a component's scores in its standard deviations; ``fisher``: scatter between classes over within.
     """
@@ -26,7 +26,7 @@ def head_components(run: Run, rows: np.ndarray, targets: np.ndarray, classes: in
     ratios = (basis.variance / total[:, None]).numpy()
     member = np.eye(classes)[targets]
     sizes = np.maximum(member.sum(0), 1)
-    found = []
+    records = []
     for head, values in enumerate(scores):
         spread = np.maximum(values.std(0), 1e-12)
         means = (member.T @ values) / sizes[:, None]
@@ -42,5 +42,5 @@ def head_components(run: Run, rows: np.ndarray, targets: np.ndarray, classes: in
             }
             for k in range(count)
         ]
-        found.append({"spectrum": digits(ratios[head]), "parts": parts})
-    return found
+        records.append({"spectrum": digits(ratios[head]), "parts": parts})
+    return records

@@ -60,7 +60,7 @@ function slider(label, value, [least, most], onmove, attributes = {}) {
 function buildEqualiser(panel) {
   const e = D.equaliser;
   if (!e) {
-    fill(panel, el("section", { class: "card" }, el("h2", {}, "Equaliser"), el("p", { class: "lacking" }, "The page was made without the model (", el("code", {}, "--no-model"), ", or it could not be opened), or the run has neither head outputs nor moments.")));
+    fill(panel, el("section", { class: "card" }, el("h2", {}, "Equaliser"), D.missing.components && !D.meta.notes.length ? lacking("components", "The run has neither head outputs nor moments.") : withoutModel()));
     return;
   }
   loadEqualiser();

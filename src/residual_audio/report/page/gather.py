@@ -4,36 +4,21 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ...analysis.keys import select
+from ...analysis.measures import MEASURES
 from ...extraction import Run
 from .pack import digits
 
-# By column: name, what it is, sequential or about zero.
-MEASURES = {
-    "fisher": ("Fisher ratio", "scatter between over within classes, of the head's outputs", "up"),
-    "pca_99": ("PCA dimension (99 %)", "axes that hold 99 % of the variance", "up"),
-    "participation_ratio": ("participation ratio", "1 / Σ p², p the shares of the variance", "up"),
-    "effective_rank": ("effective rank", "exp of the entropy of the spectrum", "up"),
-    "twonn": ("TwoNN dimension", "nonlinear dimension from two nearest neighbours", "up"),
-    "mle": ("MLE dimension", "nonlinear dimension from k nearest neighbours", "up"),
-    "l_n": ("linear / nonlinear dimension", "PCA (99 %) over TwoNN", "up"),
-    "evr_1": ("EVR₁", "share of the variance on the first axis", "up"),
-    "activation": ("activation", "mean norm of the output over clips", "up"),
-    "selectivity": ("selectivity", "how far one class's norm stands above the others'", "up"),
-}
-ABLATION = {
-    "margin_drop": ("ablation: margin drop", "what the true class's margin loses without the head; positive: it helps", "zero"),
-    "accuracy_drop": ("ablation: accuracy drop", "what accuracy loses without the head; positive: it helps", "zero"),
-    "first_order": ("ablation: first order", "the margin drop as one backward pass estimates it", "zero"),
-}
 NEAREST = 6
-STAGE_COLUMNS = ("heads", "pca_99", "participation_ratio", "twonn", "mle", "evr_1", "fisher")
 RECORDS = ("analysis.json", "ablation_head.json", "describe.json")
+LISTED = 3  # components of a head whose words by correlation are listed
 
 
 def pool_rows(labels: pd.Series, count: int) -> np.ndarray:
@@ -42,32 +27,38 @@ def pool_rows(labels: pd.Series, count: int) -> np.ndarray:
     return np.sort(np.argsort(turn.to_numpy(), kind="stable")[:count])
 
 
+def class_titles(run: Run, labels: Sequence[str]) -> list[str]:
+    """What the page calls the classes: the names that prompts use, where they tell the classes apart."""
+    names = run.class_names
+    titles = [names.get(label, label) for label in labels]
+    return [label if titles.count(title) > 1 else title for label, title in zip(labels, titles, strict=True)]
+
+
 def table(folder: Path, name: str) -> pd.DataFrame | None:
+    """A table of the run; of an analysis, what it says about head outputs of clips."""
     path = folder / "tables" / f"{name}.parquet"
-    return pd.read_parquet(path) if path.exists() else None
+    return select({name: pd.read_parquet(path)}).get(name) if path.exists() else None
 
 
-def by_label(found: pd.DataFrame | None, labels: list[str]) -> pd.DataFrame | None:
+def by_label(rows: pd.DataFrame | None, labels: list[str]) -> pd.DataFrame | None:
     """Rows in the order of the heads, missing ones empty."""
-    return None if found is None else found.drop_duplicates("label").set_index("label").reindex(labels)
+    return None if rows is None else rows.drop_duplicates("label").set_index("label").reindex(labels)
 
 
-def measures(folder: Path, labels: list[str]) -> list[dict[str, Any]]:
-    """Everything that colours a head."""
-    found = []
-    for name, columns in (("heads", MEASURES), ("ablation_head", ABLATION)):
-        rows = by_label(table(folder, name), labels)
-        if rows is None:
-            continue
-        for key, (title, what, kind) in columns.items():
-            if key in rows and rows[key].notna().any():
-                found.append({"key": key, "name": title, "help": what, "kind": kind, "values": digits(rows[key])})
-    aligned = by_label(table(folder, "text_alignment"), labels)
-    if aligned is not None:
-        what = "correlation over clips and classes of the head's share of a score with being of the class"
-        found.append({"key": "alignment", "name": "alignment with class texts", "help": what, "kind": "zero",
-                      "values": digits(aligned["correlation"])})  # fmt: skip
-    return found
+def measures(folder: Path, labels: list[str], gains: Mapping[str, np.ndarray] | None = None) -> list[dict[str, Any]]:
+    """Everything that colours a head: every measure that a table of the run, or the adapter, has numbers of."""
+    sources = {m.table for m in MEASURES.values()}
+    tables = {name: by_label(table(folder, name), labels) for name in sources}
+    if gains:
+        change = [float(np.abs(gains[x] - 1).mean()) if x in gains else float("nan") for x in labels]
+        tables["adapter"] = pd.DataFrame({"gain": change}, index=labels)
+    colours = []
+    for m in MEASURES.values():
+        rows = tables[m.table]
+        if m.shown != "tables" and rows is not None and m.column in rows and rows[m.column].notna().any():
+            kind = "zero" if m.about_zero else "up"
+            colours.append({"key": m.name, "name": m.title, "help": m.help, "kind": kind, "values": digits(rows[m.column])})
+    return colours
 
 
 def class_columns(folder: Path, labels: list[str], classes: list[str]) -> dict[str, Any]:
@@ -86,10 +77,10 @@ def class_columns(folder: Path, labels: list[str], classes: list[str]) -> dict[s
 def neighbours(folder: Path, labels: list[str]) -> dict[str, Any] | None:
     """The most similar heads, by the similarity that says most of those that were computed."""
     for kind in ("direct", "cka", "subspaces", "spectra"):
-        found = by_label(table(folder, f"similarity_{kind}"), labels)
-        if found is None:
+        similarity = by_label(table(folder, f"similarity_{kind}"), labels)
+        if similarity is None:
             continue
-        values = found[labels].to_numpy(dtype=float, copy=True)
+        values = similarity[labels].to_numpy(dtype=float, copy=True)
         np.fill_diagonal(values, -np.inf)
         values[np.isnan(values)] = -np.inf
         order = np.argsort(-values, axis=1, kind="stable")[:, :NEAREST]
@@ -102,13 +93,13 @@ def neighbours(folder: Path, labels: list[str]) -> dict[str, Any] | None:
 
 def words(folder: Path, labels: list[str]) -> dict[str, list[dict[str, Any]]] | None:
     """The lists that `describe` made, by head."""
-    found = table(folder, "descriptions")
-    if found is None:
+    lists = table(folder, "descriptions")
+    if lists is None:
         return None
     keep = set(labels)
     result: dict[str, list[dict[str, Any]]] = {}
-    for row in found.to_dict("records"):
-        if row["label"] in keep and (row["method"] != "correlation" or row["component"] <= 3):
+    for row in lists.to_dict("records"):
+        if row["label"] in keep and (row["method"] != "correlation" or row["component"] <= LISTED):
             numbers = {k: digits([row[k]], 3)[0] for k in ("explained", "z_null", "p_null", "stability")}
             result.setdefault(row["label"], []).append(
                 {"method": row["method"], "component": int(row["component"]), "words": row["words"], **numbers}
@@ -124,12 +115,17 @@ def clustering(folder: Path, labels: list[str]) -> dict[str, Any] | None:
     return {"x": digits(rows["x"]), "y": digits(rows["y"]), "cluster": number, "map": str(rows["map"].iloc[0])}
 
 
-def stages(folder: Path) -> list[dict[str, Any]]:
-    found = table(folder, "stages")
-    if found is None:
-        return []
-    columns = [c for c in STAGE_COLUMNS if c in found]
-    return [{"stage": int(r["stage"]), **dict(zip(columns, digits((r[c] for c in columns), 3), strict=True))} for _, r in found.iterrows()]
+def stages(folder: Path) -> dict[str, Any] | None:
+    """Means over the heads of each stage: the measures that a summary shows."""
+    rows = table(folder, "stages")
+    if rows is None:
+        return None
+    shown = [m for m in MEASURES.values() if m.shown == "everywhere" and m.table == "heads" and m.name in rows]
+    return {
+        "stage": [int(s) for s in rows["stage"]],
+        "heads": [int(n) for n in rows["heads"]],
+        "columns": [{"name": m.short, "title": m.title, "values": digits(rows[m.name], 3)} for m in shown],
+    }
 
 
 def commands(run: Run, folder: Path, others: list[str], own: str) -> list[str]:
@@ -137,8 +133,8 @@ def commands(run: Run, folder: Path, others: list[str], own: str) -> list[str]:
     info = run.info
     grains = ",".join(g for g in info["settings"]["granularity"])
     words = ["residual-audio", "extract", info["model"]["name"], info["dataset"]["name"], "--limit", str(info["dataset"]["clips"])]
-    found = [json.loads((folder / n).read_text()).get("command", "") for n in RECORDS if (folder / n).exists()]
-    every = [*found, *others]
+    recorded = [json.loads((folder / n).read_text()).get("command", "") for n in RECORDS if (folder / n).exists()]
+    every = [*recorded, *others]
     if not any(c.split()[1:2] == ["demo"] for c in every if c):
         every.insert(0, shlex.join([*words, "--granularity", grains, "--out", str(run.store.address)]))
     return list(dict.fromkeys(c for c in [*every, own] if c))
@@ -161,15 +157,16 @@ def missing(run: Run, folder: Path) -> dict[str, str]:
     return lacking
 
 
-def other_runs(others: list[Run], labels: list[str]) -> list[dict[str, Any]]:
-    """Measures of the same heads on other data, as further colours."""
-    found = []
+def other_runs(run: Run, others: list[Run], labels: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Measures of the same heads on other data, as further colours; and which runs were left out, since they are of another model."""
+    colours, notes = [], []
     for other in others:
-        folder = other.store.local
-        if folder is None or [u.label for u in other.units.where("head")] != labels:
+        folder, name = other.store.local, other.info["dataset"]["name"]
+        if folder is None or any(other.info["model"][k] != run.info["model"][k] for k in ("name", "revision")):
+            why = "it is remote" if folder is None else f"it is of another model ({other.info['model']['name']})"
+            notes.append(f"The run {other.store.address} is left out of the colours: {why}.")
             continue
-        name = other.info["dataset"]["name"]
         for one in measures(folder, labels):
-            if one["key"] in ("fisher", "twonn", "pca_99", "evr_1", "margin_drop"):
-                found.append({**one, "key": f"{one['key']}@{folder.name}", "name": f"{one['name']}, {name}"})
-    return found
+            if MEASURES[one["key"]].shown == "everywhere":
+                colours.append({**one, "key": f"{one['key']}@{folder.name}", "name": f"{one['name']}, {name}"})
+    return colours, notes

@@ -64,11 +64,11 @@ function clusterOf(i) {
   const c = D.clusters;
   if (!c) return null;
   const box = plotBox(220, `Map of the heads' spectra with ${state.head} marked`);
-  const mine = c.cluster[i], count = c.cluster.filter((v) => v === mine).length;
+  const cluster = c.cluster[i], count = c.cluster.filter((v) => v === cluster).length;
   plot(box, () => [{ type: "scatter", mode: "markers", x: c.x, y: c.y, customdata: HEADS, hovertemplate: "%{customdata}<extra></extra>",
-    marker: { size: HEADS.map((_, j) => (j === i ? 14 : 7)), color: c.cluster.map((v) => (v === mine ? tone("--accent") : tone("--faint"))), opacity: HEADS.map((_, j) => (j === i ? 1 : 0.6)),
+    marker: { size: HEADS.map((_, j) => (j === i ? 14 : 7)), color: c.cluster.map((v) => (v === cluster ? tone("--accent") : tone("--faint"))), opacity: HEADS.map((_, j) => (j === i ? 1 : 0.6)),
       line: { width: HEADS.map((_, j) => (j === i ? 2.5 : 0)), color: tone("--ink") } } }],
   () => ({ margin: { l: 8, r: 8, t: 4, b: 8 }, xaxis: { showticklabels: false, zeroline: false }, yaxis: { showticklabels: false, zeroline: false } }),
   (node) => node.on("plotly_click", (e) => set({ head: HEADS[e.points[0].pointIndex] })));
-  return part("Place among all heads", el("p", { class: "note" }, `Cluster ${mine} of ${Math.max(...c.cluster)}, with ${count - 1} other heads; map of the spectra by ${c.map.toUpperCase()}.`), box);
+  return part("Place among all heads", el("p", { class: "note" }, `Cluster ${cluster} of ${Math.max(...c.cluster)}, with ${count - 1} other heads; map of the spectra by ${c.map.toUpperCase()}.`), box);
 }

@@ -17,7 +17,7 @@ function measure(key) {
   }
   const asked = key === "ask" && askedText();
   if (asked) return { key, name: `share of the variation towards “${asked.text}”`, help: "see Ask", kind: "zero", values: HEADS.map((h) => asked.share[D.ask.units.indexOf(h)]) };
-  return D.measures.find((m) => m.key === key) ?? D.measures[0] ?? { key: "", name: "no measure", help: "", kind: "up", values: HEADS.map(() => null) };
+  return D.measures.find((m) => m.key === key) ?? D.measures.find((m) => m.key === "fisher") ?? D.measures[0] ?? { key: "", name: "no measure", help: "", kind: "up", values: HEADS.map(() => null) };
 }
 // A grid of buttons: arrow keys move, Enter chooses.
 function headGrid(label) {
@@ -66,7 +66,7 @@ function paintGrid(grid, m, bright = null) {
   const some = m.values.some((v) => v != null);
   fill(grid.legend, some ? [el("span", {}, number(scale.low)), el("i", { style: `background:linear-gradient(90deg,${gradient})` }), el("span", {}, number(scale.high))] : "no values");
 }
-function found() {
+function brightHeads() {
   const q = state.q.trim().toLowerCase(), range = state.brush ? state.brush.split(",").map(Number) : null;
   if (!q && !state.stage && !range) return null;
   const x = range && measure(state.x || defaultX()).values, y = range && measure(state.y || defaultY()).values;
@@ -96,7 +96,7 @@ function buildHeads(panel) {
     H.panel));
 }
 function updateHeads(changed) {
-  const m = measure(state.colour), bright = found();
+  const m = measure(state.colour), bright = brightHeads();
   const stages = [...new Set(D.heads.stage)];
   if (document.activeElement !== H.search) H.search.value = state.q;
   const typing = document.activeElement === H.search;

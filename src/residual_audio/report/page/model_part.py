@@ -10,8 +10,8 @@ import numpy as np
 
 from .pack import digits, floats, quantised
 
-AXES, NUMBERS = 8, 1_800_000  # sliders a head; numbers that all of them together may cost
-CLIPS_A_TEXT = 3
+AXES, NUMBERS = 8, 1_800_000  # sliders per head; numbers that all of them together may cost
+CLIPS_PER_TEXT = 3
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ModelPart:
 
 def top_clips(scores: np.ndarray, rows: np.ndarray) -> list[list[int]]:
     """Per text, the run's rows, among those on the page, with the largest cosines."""
-    order = np.argsort(-scores[rows], axis=0, kind="stable")[:CLIPS_A_TEXT].T
+    order = np.argsort(-scores[rows], axis=0, kind="stable")[:CLIPS_PER_TEXT].T
     return [[int(rows[i]) for i in some] for some in order]
 
 

@@ -31,9 +31,9 @@ def comparison(folder: Path) -> dict[str, Any]:
     for _, row in summary.iterrows():
         one = {"method": str(row["method"]), **dict(zip(SUMMARY, digits(row.get(k, np.nan) for k in SUMMARY), strict=True))}
         if row["method"] in p.index:
-            mine = p.loc[row["method"]]
+            test = p.loc[row["method"]]
             names = ("difference", "low", "high", "p_holm")
-            one |= dict(zip(("difference", "difference_low", "difference_high", "p"), digits(mine[n] for n in names), strict=True))
+            one |= dict(zip(("difference", "difference_low", "difference_high", "p"), digits(test[n] for n in names), strict=True))
         rows.append(one)
     data = record.get("dataset", {})
     return {

@@ -11,19 +11,19 @@ function extremes(key, low = false) {
   return best < 0 ? null : { head: HEADS[best], value: m.values[best], name: m.name };
 }
 function keyFigures() {
-  const found = [], a = D.meta.accuracy;
-  if (a) found.push([percent(a.value), `of ${a.clips} clips right, the model as it is`, `95 % [${(100 * a.low).toFixed(1)}, ${(100 * a.high).toFixed(1)}], ${a.classifier}`]);
+  const figures = [], a = D.meta.accuracy;
+  if (a) figures.push([percent(a.value), `of ${a.clips} clips right, the model as it is`, `95 % [${(100 * a.low).toFixed(1)}, ${(100 * a.high).toFixed(1)}], ${a.classifier}`]);
   for (const c of D.comparisons) {
     const best = [...c.rows].sort((p, q) => q.accuracy - p.accuracy)[0];
     const gains = c.rows.find((r) => r.method === "residual");
     for (const r of new Set([gains, best].filter(Boolean)))
-      found.push([percent(r.accuracy), `${r.method}, cross-validated`, `95 % [${(100 * r.low).toFixed(1)}, ${(100 * r.high).toFixed(1)}], ${r.trained.toLocaleString("en")} numbers trained`]);
+      figures.push([percent(r.accuracy), `${r.method}, cross-validated`, `95 % [${(100 * r.low).toFixed(1)}, ${(100 * r.high).toFixed(1)}], ${r.trained.toLocaleString("en")} numbers trained`]);
   }
-  found.push([String(D.meta.units.heads), "heads", `in ${D.meta.units.blocks} blocks of ${D.meta.units.stages} stage${D.meta.units.stages > 1 ? "s" : ""}`]);
+  figures.push([String(D.meta.units.heads), "heads", `in ${D.meta.units.blocks} blocks of ${D.meta.units.stages} stage${D.meta.units.stages > 1 ? "s" : ""}`]);
   const apart = extremes("fisher"), needed = extremes("margin_drop");
-  if (apart) found.push([headLink(apart.head), "separates the classes best", `Fisher ratio ${number(apart.value)}`]);
-  if (needed) found.push([headLink(needed.head), "is missed most when ablated", `margin drop ${number(needed.value)}`]);
-  return found;
+  if (apart) figures.push([headLink(apart.head), "separates the classes best", `${apart.name} ${number(apart.value)}`]);
+  if (needed) figures.push([headLink(needed.head), "is missed most when ablated", `${needed.name} ${number(needed.value)}`]);
+  return figures;
 }
 const headLink = (label) => el("button", { class: "link", onclick: () => set({ view: "heads", head: label }) }, label);
 
@@ -52,8 +52,7 @@ function dataTable(head, body) {
 }
 function buildOverview(panel) {
   const m = D.meta, mel = m.mel ?? {};
-  const stageNames = { stage: "stage", heads: "heads", pca_99: "PCA 99 %", participation_ratio: "part. ratio", twonn: "TwoNN", mle: "MLE", evr_1: "EVR₁", fisher: "Fisher" };
-  const stageKeys = Object.keys(stageNames).filter((k) => D.stages[0] && k in D.stages[0]);
+  const stages = D.stages;
   fill(panel,
     el("div", { class: "tiles" }, keyFigures().map(([value, what, note]) => el("div", { class: "tile" }, el("strong", {}, value), el("span", {}, what), el("small", {}, note)))),
     el("div", { class: "columns" },
@@ -67,9 +66,12 @@ function buildOverview(panel) {
     D.comparisons.map(comparisonCard),
     D.comparisons.length ? null : el("section", { class: "card" }, el("h2", {}, "Methods compared"),
       el("p", { class: "lacking" }, "No comparison was given. ", el("code", {}, `residual-audio compare ${m.model.name} ${m.dataset.name} --out COMPARISON`), " makes one; name it with ", el("code", {}, "--compare COMPARISON"), ".")),
-    el("section", { class: "card wide" }, el("h2", {}, "Stages"), D.stages.length
-      ? [el("p", { class: "note" }, "Means over the heads of a stage."), dataTable(stageKeys.map((k) => stageNames[k]), D.stages.map((s) => stageKeys.map((k) => (k === "stage" ? `S${s.stage}` : number(s[k])))))]
+    el("section", { class: "card wide" }, el("h2", {}, "Stages"), stages
+      ? [el("p", { class: "note" }, "Means over the heads of a stage."),
+        dataTable(["stage", "heads", ...stages.columns.map((c) => el("abbr", { title: c.title }, c.name))],
+          stages.stage.map((s, i) => [`S${s}`, String(stages.heads[i]), ...stages.columns.map((c) => number(c.values[i]))]))]
       : lacking("heads", "The run has not been analysed.")),
+    m.notes.length ? el("section", { class: "card" }, el("h2", {}, "Left out"), m.notes.map((n) => el("p", { class: "note" }, n))) : null,
     el("div", { class: "columns" },
       el("section", { class: "card" }, el("h2", {}, "Run it again"), el("pre", { tabindex: 0 }, D.commands.join("\n"))),
       el("section", { class: "card" }, el("h2", {}, "Cite"), el("ul", {}, m.cite.map((c) => el("li", {}, c))))));

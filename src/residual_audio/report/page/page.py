@@ -14,19 +14,26 @@ import numpy as np
 from ...evaluation.metrics import outcome
 from ...evaluation.significance import mean_interval
 from ...extraction import Run, StoreError
+from ...writing import drafted
 from . import gather
-from .audio import SHAPE, shown_clips
+from .audio import SHAPE
+from .clips import media_of, shown_clips
 from .components import head_components
 from .model_part import ModelPart, ask, equaliser
 from .outcomes import comparison, is_comparison, predictions
-from .pack import as_script, digits
+from .pack import as_script
 
 HERE = Path(__file__).parent
 SCRIPTS = ("base.js", "plots.js", "overview.js", "heads.js", "head.js", "equaliser.js", "ask.js", "classes.js", "page.js")
+AUDIO = ("embed", "link", "none")
 CITE = "Basile, Maiorca, Bortolussi, Rodolà & Locatello 2024: ResiDual Transformer Alignment with Spectral Decomposition, arXiv 2411.00246"
 
 
-def write_report(
+class PageError(ValueError):
+    """A page that cannot be made as asked for."""
+
+
+def write_page(
     run: Run,
     out: Path,
     *,
@@ -35,18 +42,18 @@ def write_report(
     gains: Mapping[str, np.ndarray] | None = None,
     audio: str = "embed",
     clips: int = 120,
+    notes: Sequence[str] = (),
     command: str = "",
     advance: Callable[[int], object] | None = None,
 ) -> Path:
     """Gather a run's tables, some of its clips and what a model said (``part``) into one file; returns its path.
 
     ``compare``: folders of `residual-audio compare`, or other runs of the same model. ``gains``: learned gains by head label.
+    ``notes``: lines about what the page has to do without.
     """
-    data = page_data(run, out, compare=compare, part=part, gains=gains or {}, audio=audio, clips=clips, command=command, advance=advance)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    draft = out.with_name(f".{out.name}.tmp")
-    draft.write_text(rendered(data), encoding="utf-8")
-    draft.replace(out)
+    data = page_data(run, out, compare, part, gains or {}, audio, clips, notes, command, advance)
+    with drafted(out) as draft:
+        draft.write_text(rendered(data), encoding="utf-8")
     return out
 
 
@@ -66,8 +73,8 @@ def rendered(data: dict[str, Any]) -> str:
 
 
 def page_data(
-    run: Run, out: Path, *, compare: Sequence[str | Path], part: ModelPart | None, gains: Mapping[str, np.ndarray], audio: str, clips: int,
-    command: str, advance: Callable[[int], object] | None,
+    run: Run, out: Path, compare: Sequence[str | Path], part: ModelPart | None, gains: Mapping[str, np.ndarray], audio: str, clips: int,
+    notes: Sequence[str], command: str, advance: Callable[[int], object] | None,
 ) -> dict[str, Any]:  # fmt: skip
     """Everything that the page knows, as JSON."""
     folder = run.store.local
@@ -76,24 +83,19 @@ def page_data(
     table = run.clips
     classes = sorted(table["label"].astype(str).unique())
     targets = np.array([classes.index(str(label)) for label in table["label"]])
-    labels = [u.label for u in run.units.where("head")]
+    heads = run.units.where("head")
+    labels = [u.label for u in heads]
     rows = part_rows(gather.pool_rows(table["label"].astype(str), clips), part)
     place = {int(row): i for i, row in enumerate(rows)}
     comparisons, others = split(compare)
-    lacking = gather.missing(run, folder)
-    colours = gather.measures(folder, labels) + gather.other_runs(others, labels)
-    if gains:
-        change = [float(np.abs(gains[x] - 1).mean()) if x in gains else float("nan") for x in labels]
-        what = "mean distance of the learned gains from one; empty: no gains here"
-        colours.append({"key": "gain", "name": "gain change", "help": what, "kind": "up", "values": digits(change)})
-    heads = run.units.where("head")
+    elsewhere, left_out = gather.other_runs(run, others, labels)
     return {
-        "meta": meta(run, out, targets, part),
+        "meta": {**meta(run, out, targets, part), "notes": [*notes, *left_out]},
         "commands": gather.commands(run, folder, [c["command"] for c in comparisons], command),
-        "missing": lacking,
-        "classes": classes,
+        "missing": gather.missing(run, folder),
+        "classes": gather.class_titles(run, classes),
         "heads": {"label": labels, "stage": [u.stage for u in heads], "block": [u.block for u in heads], "head": [u.head for u in heads]},
-        "measures": colours,
+        "measures": gather.measures(folder, labels, gains) + elsewhere,
         "by_class": gather.class_columns(folder, labels, classes),
         "stages": gather.stages(folder),
         "components": head_components(run, rows, targets, len(classes)) if "head" in run.keys else None,
@@ -105,7 +107,7 @@ def page_data(
         "equaliser": equaliser(part, place, bool(gains)) if part is not None and len(part.rows) else None,
         "ask": ask(part, [u.label for u in run.units], place) if part is not None else None,
         "spectrogram": list(SHAPE),
-        "clips": shown_clips(table, rows.tolist(), classes, audio, out, advance),
+        "clips": shown_clips(table, rows.tolist(), classes, media_of(run), audio, out, advance),
     }
 
 
@@ -134,22 +136,22 @@ def outcomes(
     part: ModelPart | None,
 ) -> list[dict[str, Any]]:
     """Who chose what, held out where a comparison says it; else the model with and without the adapter, on the page's clips."""
-    found = []
+    results = []
     for one, folder in zip(comparisons, [Path(c) for c in compare if is_comparison(Path(c))], strict=True):
         chosen = predictions(folder, run, targets)
         if len(chosen) > 1:
             every = list(range(len(targets)))
             what = "every clip was scored once, by a model that had not seen it"
-            found.append({"name": f"cross-validated ({one['name']})", "what": what, "targets": targets.tolist(), "methods": chosen,
+            results.append({"name": f"cross-validated ({one['name']})", "what": what, "targets": targets.tolist(), "methods": chosen,
                           "clips": [place.get(i, -1) for i in every], "ids": run.clips["id"].astype(str).tolist()})  # fmt: skip
     if part is not None and part.adapted is not None:
-        mine = targets[part.rows]
-        chosen = {n: outcome(s, mine).predicted.tolist() for n, s in (("plain", part.base), ("adapter", part.adapted))}
+        shown = targets[part.rows]
+        chosen = {n: outcome(s, shown).predicted.tolist() for n, s in (("plain", part.base), ("adapter", part.adapted))}
         what = "the whole model without and with the adapter; some of these clips may have been used to learn its gains"
-        found.append({"name": "this adapter", "what": what, "targets": mine.tolist(), "methods": chosen,
+        results.append({"name": "this adapter", "what": what, "targets": shown.tolist(), "methods": chosen,
                       "clips": [place[int(r)] for r in part.rows],
                       "ids": run.clips["id"].astype(str).iloc[part.rows].tolist()})  # fmt: skip
-    return found
+    return results
 
 
 def meta(run: Run, out: Path, targets: np.ndarray, part: ModelPart | None) -> dict[str, Any]:
@@ -165,6 +167,7 @@ def meta(run: Run, out: Path, targets: np.ndarray, part: ModelPart | None) -> di
             accuracy = {**mean_interval(correct)._asdict(), "clips": len(correct), "classifier": part.classifier}
     return {
         "title": f"{info['model']['name']} on {info['dataset']['name']}",
+        "media": media_of(run),
         "model": info["model"],
         "dataset": {**info["dataset"], "readable": len(targets), "classes": int(targets.max(initial=-1)) + 1},
         "preprocessing": [[k, v if isinstance(v, str) else json.dumps(v)] for k, v in policy.items()],

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from .jackknife import PARTS, ratio_error, standard_error
+from ..jackknife import PARTS, ratio_error, standard_error
+from . import MEASURES, NeighbourMeasure
 
 DISCARD = 0.1
 
@@ -34,3 +35,29 @@ def twonn_fit(log_ratio: Float[np.ndarray, " point"], discard: float = DISCARD) 
     if len(ordered) < 2 * PARTS:
         return _slope(ordered, discard), float("nan")
     return _slope(ordered, discard), float(standard_error(np.array([_slope(ordered[part != p], discard) for p in range(PARTS)])))
+
+
+MEASURES.add(
+    NeighbourMeasure(
+        name="twonn",
+        title="TwoNN dimension",
+        short="TwoNN",
+        help="nonlinear dimension from the two nearest neighbours, by maximum likelihood",
+        order=20,
+        counts=True,
+        compute=lambda near: twonn(near.log_ratio),
+    )
+)
+MEASURES.add(
+    NeighbourMeasure(
+        name="twonn_fit",
+        title="TwoNN dimension, fitted",
+        short="TwoNN fit",
+        help="the same from a line through the distribution of the ratios, without the largest tenth",
+        order=21,
+        counts=True,
+        shown="tables",
+        paper=False,
+        compute=lambda near: twonn_fit(near.log_ratio),
+    )
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
@@ -20,6 +21,18 @@ class Neighbours:
 
     distance: Float[np.ndarray, "point k"]
     duplicates: int
+
+    @cached_property
+    def log_ratio(self) -> Float[np.ndarray, " point"]:
+        r"""$\log (r_2 / r_1)$ of every point, which TwoNN looks at."""
+        return np.log(self.distance[:, 1] / self.distance[:, 0])
+
+    @cached_property
+    def inverse(self) -> Float[np.ndarray, " point"]:
+        r"""$1 / \hat d_i = \frac{1}{k-1} \sum_{j<k} \log (r_k / r_j)$ at every point, which the MLE averages."""
+        k = self.distance.shape[1]
+        logs = np.log(self.distance)
+        return ((k - 1) * logs[:, -1] - logs[:, :-1].sum(1)) / (k - 1)
 
 
 def _squared(points: np.ndarray, k: int) -> np.ndarray:

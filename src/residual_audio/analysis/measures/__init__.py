@@ -1,0 +1,168 @@
+"""Everything that is measured of a head, one file per measure or close family; what reads them loops over :data:`MEASURES`.
+
+A file declares what the measure is called and holds the function that computes it:
+
+| class | computed of | gives |
+|---|---|---|
+| :class:`SpectrumMeasure` | the variances along the principal axes | a value for every spectrum, and by a jackknife its error |
+| :class:`NeighbourMeasure` | distances to the nearest neighbours | a value and its standard error |
+| :class:`ClassMeasure` | points and their classes | a value for every head |
+| :class:`DerivedMeasure` | other columns of the same table | a column, and its error |
+| :class:`TableMeasure` | nothing here: it stands in a table of another command | |
+
+Adding a file adds the measure to the tables of `analyze`, its screen and its help, to figures, paper tables and the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import pandas as pd
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ...registry import Registry
+from ..errors import AnalysisError
+from ..neighbours import Neighbours
+from ..specialisation import class_activation
+
+Spectrum = Float[Tensor, "*unit axis"]
+Values = Float[Tensor, "*unit"]
+Source = Literal["spectrum", "neighbours", "classes", "columns", "tables"]
+Shown = Literal["everywhere", "figures", "tables"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """``name``: its column in tables. ``title``: in figures and on the page; ``short``: at the head of a narrow column; ``unit``: on axes.
+
+    ``counts``: it counts dimensions, so it has a ceiling and a column ``NAME_rel`` relative to it. ``about_zero``: colours run both ways
+    from zero. ``shown``: ``everywhere``, not in summaries (``figures``), or only in ``tables``, since it repeats another one.
+    ``tested``: averaged over blocks and stages, and tested between them. ``paper``: has its place in the papers' tables.
+    """
+
+    name: str
+    title: str
+    short: str
+    help: str
+    unit: str = ""
+    order: int = 50
+    counts: bool = False
+    about_zero: bool = False
+    shown: Shown = "everywhere"
+    tested: bool = True
+    paper: bool = True
+    of: ClassVar[Source]
+
+    @property
+    def axis(self) -> str:
+        """The title of an axis."""
+        return f"{self.title} ({self.unit})" if self.unit else self.title
+
+    @property
+    def table(self) -> str:
+        """The table that has it, one row per head."""
+        return "heads"
+
+    @property
+    def column(self) -> str:
+        """Its column there."""
+        return self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpectrumMeasure(Measure):
+    """Of ``variance [..., axis]``, falling; NaN where all of it is zero (constant data)."""
+
+    compute: Callable[[Spectrum], Values]
+    of: ClassVar[Source] = "spectrum"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeighbourMeasure(Measure):
+    """Of the distances to the nearest neighbours of every point: (value, standard error)."""
+
+    compute: Callable[[Neighbours], tuple[float, float]]
+    of: ClassVar[Source] = "neighbours"
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Heads' points and the classes of their clips; ``rest``: the length of what the points leave out (see ``class_activation``)."""
+
+    points: Float[Tensor, "clip head d"]
+    rest: Float[Tensor, " head"]
+    targets: Int[Tensor, " clip"]
+    classes: int
+
+    @cached_property
+    def activation(self) -> Float[Tensor, "head class"]:
+        return class_activation(self.points, self.targets, self.classes, self.rest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassMeasure(Measure):
+    """Of points and classes; there only where a run has two classes at least."""
+
+    compute: Callable[[Labelled], Float[Tensor, " head"]]
+    of: ClassVar[Source] = "classes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DerivedMeasure(Measure):
+    """Of other columns, of heads or of means over heads: of a block, it is the measure of the means and not the mean of the measures."""
+
+    compute: Callable[[pd.DataFrame], pd.Series]
+    error: Callable[[pd.DataFrame], pd.Series]
+    of: ClassVar[Source] = "columns"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableMeasure(Measure):
+    """A column of a table that another command writes."""
+
+    source: str
+    source_column: str = ""
+    tested: bool = False
+    paper: bool = False
+    of: ClassVar[Source] = "tables"
+
+    @property
+    def table(self) -> str:
+        return self.source
+
+    @property
+    def column(self) -> str:
+        return self.source_column or self.name
+
+
+MEASURES: Registry[Measure] = Registry("measure", __name__, AnalysisError)
+
+
+def spectrum_measures() -> list[SpectrumMeasure]:
+    return [m for m in MEASURES.values() if isinstance(m, SpectrumMeasure)]
+
+
+def neighbour_measures() -> list[NeighbourMeasure]:
+    return [m for m in MEASURES.values() if isinstance(m, NeighbourMeasure)]
+
+
+def class_measures() -> list[ClassMeasure]:
+    return [m for m in MEASURES.values() if isinstance(m, ClassMeasure)]
+
+
+def derived_measures() -> list[DerivedMeasure]:
+    return [m for m in MEASURES.values() if isinstance(m, DerivedMeasure)]
+
+
+def dimension_measures() -> list[Measure]:
+    """Those that need no classes: they have a standard error, and a spread over heads."""
+    return [*spectrum_measures(), *neighbour_measures(), *derived_measures()]
+
+
+def measure_title(name: str) -> str:
+    """What a measure is called; a name that is none of them stands for itself."""
+    return MEASURES[name].title if name in MEASURES else name
