@@ -18,8 +18,9 @@ from torch import Tensor
 
 from ..audio import Prepared
 from ..data import Clip, Dataset
+from ..data.prompts import DEFAULT_TEMPLATE
 from ..evaluation import EvaluationError, FoldClassifier, choose_classifier
-from ..evaluation.directions import TEMPLATE, class_directions
+from ..evaluation.directions import class_directions
 from ..evaluation.folds import with_folds
 from ..extraction.extract import identity, open_or_create
 from ..extraction.shard import Settings, as_batch
@@ -148,7 +149,7 @@ def ablate(
         "units": " ".join(re.split(r"[\s,+]+", units.strip())),
         "how": how,
         "classifier": chosen.name,
-        **({"template": template or TEMPLATE} if chosen.needs_text else {}),
+        **({"template": template or DEFAULT_TEMPLATE} if chosen.needs_text else {}),
         **({"folds": folds or "official"} if chosen.reads_folds else {}),
         "batch_size": batch_size,
         "seed": seed,

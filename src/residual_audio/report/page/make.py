@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ...adaptation import load_adapter
+from ...adaptation.adapter import load_adapter
 from ...extraction import Run, StoreError
 from ...media import MediaError
 from ...models import EncoderError
