@@ -10,9 +10,10 @@ import pkgutil
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 
+@runtime_checkable
 class Named(Protocol):
     """What can be registered: it knows its name, and may have an ``order`` (smaller first; 50 where it has none)."""
 

@@ -239,7 +239,7 @@ def test_windows_are_averaged(tmp_path):
 
 
 def test_narrow_storage_and_tokens(tiny, voices, tmp_path):
-    run = extract(tiny, voices.limited(8), tmp_path / "r", ("head", "tokens"), dtype="float16", heads=("S0B1H2", "S3B0H9"))
+    run = extract(tiny, voices.limited(8), tmp_path / "r", ("head", "tokens"), dtype="float16", units="S3B0H9 S0B1H2")
     assert run.heads[:].dtype == torch.float16
     assert run.array("embedding.joint")[:].dtype == torch.float32
     assert run.array("tokens.S0B1H2").shape == (8, 16, 64, 8)

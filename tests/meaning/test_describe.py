@@ -127,10 +127,9 @@ def test_texts_are_kept_by_revision(run, tiny):
     assert not [p for p in cache_folder().iterdir() if p.name.startswith(".")], "no drafts are left"
 
 
-def test_other_weights_than_the_runs_are_refused(run):
-    other = {**run.info, "model": {**run.info["model"], "revision": "sha256:other"}}
-    with pytest.raises(MeaningError, match="other weights"):
-        text_directions(other, ["a text that is not kept"])
+def test_texts_that_are_not_kept_need_an_encoder(run):
+    with pytest.raises(MeaningError, match="not in the cache"):
+        text_directions(run.info, ["a text that is not kept"])
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ def register(app: typer.Typer) -> None:
 def extract(
     model: given.ModelArgument,
     dataset: given.DatasetArgument,
-    out: Annotated[str, typer.Option("--out", help="Directory of the run (or an fsspec URL); the same command goes on where it stopped.")],
+    out: Annotated[str, typer.Option("--out", help="Directory of the run (or an fsspec URL); the same command resumes it.")],
     granularity: Annotated[
         str, typer.Option(help="What to record, comma-separated: head, mlp, block, stage, embedding, moments, direct, tokens.")
     ] = "head,moments",
-    heads: Annotated[str, typer.Option(help="Heads whose token maps to keep (with `tokens`), such as S2B1H7,S3B0H1.")] = "",
+    units: Annotated[str, typer.Option(help='Heads whose token maps to keep (with `tokens`), such as "S2B1H7 S3B0H1" or S3B0.')] = "",
     data_root: given.DataRoot = None,
     download: given.Download = False,
     limit: given.Limit = None,
@@ -32,7 +32,7 @@ def extract(
     crop: given.Crop = None,
     pad: given.Pad = None,
     fast: given.Fast = True,
-    engine: Annotated[str, typer.Option(help="local, or ray: one actor a core or GPU, on this machine or a cluster.")] = "local",
+    engine: Annotated[str, typer.Option(help="local, or ray: one actor per core or GPU, on this machine or a cluster.")] = "local",
     ray_address: Annotated[str | None, typer.Option(help="Address of a running Ray cluster; default: start one here.")] = None,
     actors: Annotated[int | None, typer.Option(min=1, help="Ray actors; default: as many as fit.")] = None,
     cpus_per_actor: Annotated[int, typer.Option(min=1)] = 1,
@@ -41,7 +41,7 @@ def extract(
 ) -> None:
     """Record what every unit of the model writes, for every clip, into a run that survives anything.
 
-    Kill it and run the same command again: it goes on, and the result is bit-identical. A clip that cannot be read is
+    Resumable: rerun the same command, and the result is bit-identical to an uninterrupted one. A clip that cannot be read is
     recorded and skipped. Post-projection contributions and joint shares are derived from the run, exactly, without the model.
 
     ```
@@ -51,7 +51,6 @@ def extract(
     ```
     """
     from ..extraction import extract as run_extraction
-    from ..extraction.shard import token_units
     from .screen import console, errors, progress
 
     encoder = given.open_model(model, device, seconds=seconds, crop=crop, pad=pad, fast=fast)
@@ -62,7 +61,7 @@ def extract(
         options = {"address": ray_address, "actors": actors, "cpus_per_actor": cpus_per_actor, "gpus_per_actor": gpus_per_actor}
     with progress(f"{encoder.name} on {data.name}", len(data)) as advance:
         run = run_extraction(
-            encoder, data, out, wanted, batch_size=batch_size, dtype=dtype, heads=token_units(heads),
+            encoder, data, out, wanted, batch_size=batch_size, dtype=dtype, units=units,
             engine=engine, workers=workers, advance=advance, **options,
         )  # fmt: skip
     counts = run.info["clips"]

@@ -19,7 +19,7 @@ from .describe import BETWEEN, choose_units, place_of
 from .dictionary import MeaningError
 from .shares import APPROXIMATION, share_groups, text_shares
 from .span import principal_span
-from .texts import open_encoder, text_directions
+from .texts import text_directions
 from .tokens import TokenMap, token_map
 
 TOP_CLIPS = 3
@@ -76,7 +76,7 @@ def ask(
 
     With ``clip`` (an id) the run's model is opened and that clip is run, for its map over time and frequency.
     """
-    opened = cache(lambda: open_encoder(run.info) if encoder is None else encoder)
+    opened = cache(lambda: run.open_encoder() if encoder is None else encoder)
     chosen = choose_units(run.units, units)
     direction = text_directions(run.info, [text], template, opened)
     values, constant = (part[..., 0] for part in text_shares(run, direction))

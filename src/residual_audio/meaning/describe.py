@@ -17,7 +17,7 @@ from ..units import Unit, UnitTable
 from .dictionary import Dictionary, MeaningError, load_dictionary
 from .lists import APPROXIMATIONS, METHODS, Chooser, Choosing, WordList
 from .shares import share_groups, unit_embeddings
-from .texts import open_encoder, text_directions
+from .texts import text_directions
 
 BETWEEN = "; "
 MOST_COHERENT = 0.1  # the share of the heads that `coherent_stages` calls the most coherent
@@ -87,7 +87,7 @@ def describe(
     if unknown or not methods:
         raise MeaningError(f"unknown method {', '.join(unknown)!r}; one or more of {', '.join(METHODS)}")
     how = Choosing(tuple(methods), words, components, permutations, resamples, span, seed)
-    opened = cache(lambda: open_encoder(run.info) if encoder is None else encoder)
+    opened = cache(lambda: run.open_encoder() if encoder is None else encoder)
     chosen, book = choose_units(run.units, units), load_dictionary(default_dictionary(run) if dictionary is None else dictionary)
     if not 2 <= words <= len(book):
         raise MeaningError(f"{words} words a list: at least 2 are needed, and at most the {len(book)} of the dictionary")

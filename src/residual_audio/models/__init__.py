@@ -1,7 +1,24 @@
-"""Open any CLAP (and Whisper, AST) behind one protocol."""
+"""Open any encoder that is registered (CLAP, Whisper, AST, vision towers) behind one protocol."""
 
 from ..media import MediaError
-from .encoder import BlockSite, Encoder, EncoderError, ReadoutSite, StageSite
-from .registry import KNOWN, KnownModel, load_encoder
+from .encoder import BlockSite, Encoder, EncoderError, StageSite
+from .loading import Loaded, Loading
+from .opening import load_encoder
+from .readout import Readout
+from .registry import ENCODERS, EncoderKind, KnownModel, known_models
 
-__all__ = ["KNOWN", "BlockSite", "Encoder", "EncoderError", "KnownModel", "MediaError", "ReadoutSite", "StageSite", "load_encoder"]
+__all__ = [
+    "ENCODERS",
+    "BlockSite",
+    "Encoder",
+    "EncoderError",
+    "EncoderKind",
+    "KnownModel",
+    "Loaded",
+    "Loading",
+    "MediaError",
+    "Readout",
+    "StageSite",
+    "known_models",
+    "load_encoder",
+]

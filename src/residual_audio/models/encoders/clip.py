@@ -11,11 +11,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from transformers import AutoTokenizer, CLIPModel, PreTrainedTokenizerBase
 
-from ..images import ImagePreprocessing
-from .clap import local_revision
-from .encoder import ReadoutSite, open_tokenizer
-from .isotropic import isotropic_site, one_stage
-from .vision import BICUBIC, GREY_LEVEL, VisionEncoder, image_policy
+from ...images import ImagePreprocessing
+from ..files import open_tokenizer, revision_of
+from ..isotropic import isotropic_site, one_stage
+from ..readout import LinearReadout
+from ..registry import ENCODERS, EncoderKind, KnownModel, pretrained
+from ..vision import BICUBIC, GREY_LEVEL, VisionEncoder, image_policy
 
 DEFAULT = ImagePreprocessing(
     224, None, (224, 224), BICUBIC, GREY_LEVEL, (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
@@ -33,14 +34,14 @@ class ClipEncoder(VisionEncoder):
         self.module = CLIPModel.from_pretrained(self.source, dtype=torch.float32).eval().to(device)
         config = self.module.config.vision_config
         self.policy = image_policy(self.source, DEFAULT)
-        self.revision = getattr(self.module.config, "_commit_hash", None) or local_revision(Path(self.source))
+        self.revision = revision_of(self.module.config, self.source)
         heads, blocks = config.num_attention_heads, config.num_hidden_layers
         self.units = one_stage(blocks, heads, config.hidden_size)
         self.sites = tuple(
             isotropic_site(b, heads, "self_attn", "out_proj", "mlp", "layer_norm1", "vision_model.encoder.layers") for b in range(blocks)
         )
         self.stages = self.token_stage(config.patch_size, (config.image_size, config.image_size))
-        self.readout = ReadoutSite("vision_model.post_layernorm", tokens=(0,), joint="linear", linear1="visual_projection")
+        self.readout = LinearReadout(norm="vision_model.post_layernorm", tokens=(0,), first="visual_projection")
         self.dim = self.module.config.projection_dim
         self.logit_scale = self.module.logit_scale.exp().item()
 
@@ -57,3 +58,15 @@ class ClipEncoder(VisionEncoder):
         tokens = self.tokenizer(list(texts), padding=True, truncation=True, max_length=longest, return_tensors="pt").to(self.device)
         pooled = self.module.text_model(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]).pooler_output
         return self.module.text_projection(pooled)
+
+
+ENCODERS.add(
+    EncoderKind(
+        "clip",
+        pretrained(ClipEncoder),
+        model_types=("clip",),
+        media="images",
+        known=(KnownModel("openai/clip-vit-base-patch32", "CLIP's vision tower (any size) with its text side; images"),),
+        order=60,
+    )
+)
