@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from residual_audio.ablation.engine import Ablation, Replacements, first_order
-from residual_audio.models import load_encoder
 from residual_audio.models.recording import record
 from tests.ablation.test_engine import (  # noqa: F401 — collected here with the fixtures below
     means,
@@ -13,11 +12,12 @@ from tests.ablation.test_engine import (  # noqa: F401 — collected here with t
     test_resuming_from_any_block_is_the_whole_forward,
     test_streamed_means_are_the_means,
 )
+from tests.helpers.layouts import IMAGES, open_layout
 
 
-@pytest.fixture(scope="module", params=["clip_dir", "vit_dir", "dinov2_dir"])
+@pytest.fixture(scope="module", params=IMAGES)
 def encoder(request):
-    encoder = load_encoder(request.getfixturevalue(request.param))
+    encoder = open_layout(request.param, request)
     encoder.module.to(torch.float64)
     return encoder
 
