@@ -76,7 +76,7 @@ def moved(laion_dir, sound_files, tmp_path):
 def test_a_checkpoint_that_is_gone_or_changed(moved, tmp_path, monkeypatch):
     run, checkpoint = moved
     checkpoint.rename(tmp_path / "elsewhere")
-    with pytest.raises(EncoderError, match="checkpoint, which is not there.*a link will do"):
+    with pytest.raises(EncoderError, match=r"checkpoint, which is not there.*a link will do"):
         run.open_encoder()
     checkpoint.symlink_to(tmp_path / "elsewhere")
     run.open_encoder()
@@ -161,7 +161,8 @@ def run_settings(run):
 
 
 @pytest.mark.parametrize(("umask", "readable"), [(0o022, True), (0o077, False)])
-def test_files_have_the_permissions_that_the_umask_gives(umask, readable, laion_dir, msclap_path, whisper_dir, clip_dir, sound_files, tmp_path):
+def test_files_have_the_permissions_that_the_umask_gives(umask, readable, request, sound_files, tmp_path):
+    laion_dir, *others = (request.getfixturevalue(layout) for layout in ("laion_dir", "msclap_path", "whisper_dir", "clip_dir"))
     before = os.umask(umask)
     try:
         encoder = load_encoder(laion_dir)
@@ -170,7 +171,7 @@ def test_files_have_the_permissions_that_the_umask_gives(umask, readable, laion_
         save_adapter(tmp_path / "adapter", encoder, residual)
         save_adapter(tmp_path / "adapter", encoder, residual)
         fold(encoder, residual).save(tmp_path / "folded")
-        for path in (msclap_path, whisper_dir, clip_dir):
+        for path in others:
             load_encoder(path).save(tmp_path / path.name)
     finally:
         os.umask(before)

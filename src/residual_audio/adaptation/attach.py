@@ -24,7 +24,7 @@ def head_change(gains: GainSet, heads: int, mean: MeanRule, gain: Tensor) -> Cha
     chosen = list(gains.place.heads)
 
     def change(z: Float[Tensor, "*token hd"]) -> Float[Tensor, "*token hd"]:
-        split = z.unflatten(-1, (heads, -1))
+        split: Tensor = z.unflatten(-1, (heads, -1))
         if len(chosen) == heads:
             return (torch.einsum("...hd,hed->...he", split, matrix) + offset).flatten(-2)
         out = split.clone()

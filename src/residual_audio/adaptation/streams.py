@@ -180,8 +180,9 @@ def place_moments(streams: Streams, rows: Rows, places: Sequence[Place], level: 
 
 def axes_for(encoder: Encoder, moments: Moments) -> Basis:
     """Principal axes in the encoder's precision."""
-    basis, put = principal_axes(moments), dict(dtype=encoder.dtype, device=encoder.device)
-    return Basis(basis.axes.to(**put), basis.variance.to(**put), basis.mean.to(**put))
+    basis = principal_axes(moments)
+    axes, variance, mean = (x.to(encoder.device, encoder.dtype) for x in (basis.axes, basis.variance, basis.mean))
+    return Basis(axes, variance, mean)
 
 
 def place_bases(streams: Streams, rows: Rows, places: Sequence[Place], level: Literal["token", "clip"]) -> list[Basis]:

@@ -18,12 +18,14 @@ from safetensors import safe_open
 from ..data import Dataset
 from ..models import Encoder
 from ..spectra import Moments
+from ..units import Kind
 from .engines import local
 from .reopen import differences, kept_weights, loading_record
 from .run import MOMENTS, WEIGHTS, Run, write_clips
 from .shard import ExtractionError, Settings, ShardWriter
 from .store import Store, StoreError, shard_name
 
+HEADS: tuple[Kind, ...] = ("head",)
 PACKAGES = ("residual-audio", "torch", "transformers", "numpy", "soundfile", "soxr")
 
 
@@ -115,8 +117,8 @@ def extract(
     Killed at any moment, the same call resumes, and the result is bit-identical to an uninterrupted one. Clips that
     cannot be read are listed in ``clips.parquet`` and left out of the arrays.
     """
-    chosen = encoder.units.select(units, only=("head",)) if units else ()
-    settings = Settings(tuple(granularity), batch_size, dtype, tuple(u.label for u in chosen))
+    heads = encoder.units.select(units, only=HEADS) if units else ()
+    settings = Settings(tuple(granularity), batch_size, dtype, tuple(u.label for u in heads))
     store = Store(str(out))
     if engine not in ("local", "ray"):
         raise ExtractionError(f"unknown engine {engine!r}; one of local, ray")

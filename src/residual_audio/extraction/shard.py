@@ -63,7 +63,7 @@ class ShardWriter:
     def __init__(self, encoder: Encoder, settings: Settings, store: Store, workers: int | None = None) -> None:
         if "direct" in settings.granularity and encoder.several_windows:
             raise ExtractionError("`direct` shares are exact for one window per clip; use --crop start or centre")
-        units = encoder.units.select(" ".join(settings.token_units), only=("head",)) if settings.token_units else ()
+        units = [encoder.units[encoder.units.index(label)] for label in settings.token_units]
         self.encoder, self.settings, self.store, self.workers = encoder, settings, store, workers
         self.capture = Capture(encoder, settings.granularity, units)
 

@@ -42,11 +42,12 @@ class Store:
 
     @property
     def _files(self) -> tuple[fsspec.AbstractFileSystem, str]:
-        return fsspec.core.url_to_fs(self.address)
+        files, root = fsspec.core.url_to_fs(self.address)
+        return files, str(root)
 
     def exists(self, name: str) -> bool:
         files, root = self._files
-        return files.exists(f"{root}/{name}")
+        return bool(files.exists(f"{root}/{name}"))
 
     def names(self, folder: str) -> list[str]:
         """Complete files of a folder, sorted; temporary ones are not listed."""
@@ -90,7 +91,8 @@ class Store:
 
     def read_json(self, name: str) -> dict[str, Any]:
         files, root = self._files
-        return json.loads(files.cat_file(f"{root}/{name}"))
+        content: dict[str, Any] = json.loads(files.cat_file(f"{root}/{name}"))
+        return content
 
     def write_tensors(self, name: str, tensors: dict[str, Tensor], header: dict[str, str] | None = None) -> None:
         with self.writing(name) as path:

@@ -6,10 +6,14 @@ import hashlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .encoder import EncoderError
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+TOKENIZER_HINT = "put tokenizer.json, or vocab.json and merges.txt, beside its config.json"
 # Files beside the weights that a checkpoint needs to be opened.
 COMPANIONS = (
     "preprocessor_config.json",
@@ -39,6 +43,13 @@ def copy_companions(source: str, folder: Path, names: Sequence[str] = COMPANIONS
             shutil.copyfile(path, folder / name)
 
 
+def write_pretrained(module: PreTrainedModel, source: str, folder: Path) -> Path:
+    """The weights as transformers writes them, and the companions of the checkpoint they came from."""
+    module.save_pretrained(folder)
+    copy_companions(source, folder)
+    return folder
+
+
 def file_digest(path: Path) -> str:
     """A revision for weights that have no other: the start of their SHA-256."""
     with open(path, "rb") as file:
@@ -55,7 +66,7 @@ def local_revision(folder: Path) -> str:
 
 def revision_of(config: Any, source: str) -> str:
     """The commit of a hub repository, or the digest of a directory's weights."""
-    return getattr(config, "_commit_hash", None) or local_revision(Path(source))
+    return str(getattr(config, "_commit_hash", None) or local_revision(Path(source)))
 
 
 def open_tokenizer(kind: Any, source: str, hint: str) -> Any:

@@ -25,4 +25,5 @@ class IsotropicEncoder(Encoder):
     """What encoders of one resolution share: how a block is called."""
 
     def run_block(self, site: BlockSite, stream: Float[Tensor, "clip token width"]) -> Float[Tensor, "clip token width"]:
-        return self.module.get_submodule(site.module)(stream, None)
+        after: Tensor = self.module.get_submodule(site.module)(stream, None)
+        return after

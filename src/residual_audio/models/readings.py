@@ -42,7 +42,8 @@ def entry_means(recording: Recording, units: UnitTable, stage: int) -> Float[Ten
 
 def end_mean(recording: Recording, units: UnitTable, stage: int) -> Float[Tensor, "clip width"]:
     """The mean over tokens of the stream that leaves a stage."""
-    return recording.ends[stage].mean(1).unflatten(-1, (-1, units.d_model[stage])).mean(1)
+    tokens: Tensor = recording.ends[stage].mean(1).unflatten(-1, (-1, units.d_model[stage]))
+    return tokens.mean(1)
 
 
 @dataclass(frozen=True)
@@ -81,5 +82,5 @@ def direct_shares(recording: Recording, ways: Pathways) -> DirectShares:
 def head_map(recording: Recording, ways: Pathways, unit: Unit) -> Float[Tensor, "clip frequency time d_head"]:
     """One head's outputs, un-shifted and un-windowed, on the spectrogram's axes."""
     site = ways.site((unit.stage, unit.block))
-    tokens = recording.heads[site.key].unflatten(-1, (site.heads, -1))[:, :, unit.head]
+    tokens: Tensor = recording.heads[site.key].unflatten(-1, (site.heads, -1))[:, :, unit.head]
     return tokens[:, ways.spectrogram(unit.stage, site)]

@@ -196,7 +196,7 @@ class LinearReadout(Readout):
     def _shift(self, way: Float[Tensor, "out width"], offset: Float[Tensor, " out"], scale: float) -> Float[Tensor, " width"]:
         """What must be added to the pooled output, which passes through ``way``, so that the constant comes out."""
         # A gain of zero leaves rounding behind, which must not be inverted.
-        shift = torch.linalg.pinv(way, atol=1e-10 * scale) @ offset
+        shift: Tensor = torch.linalg.pinv(way, atol=1e-10 * scale) @ offset
         if not torch.allclose(way @ shift, offset, rtol=1e-9, atol=1e-12 * float(offset.abs().max().clamp_min(1))):
             raise FoldError(
                 "the projection of this encoder has no bias, and with a gain of zero the kept mean has nowhere to go; "

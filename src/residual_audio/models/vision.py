@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from transformers import PreTrainedModel
+
 from ..images import ImageError, ImagePreprocessing, read_policy
 from .encoder import EncoderError, StageSite
-from .files import companion, copy_companions
+from .files import companion, write_pretrained
 from .isotropic import IsotropicEncoder
 
 BILINEAR, BICUBIC = 2, 3
@@ -35,6 +37,7 @@ class VisionEncoder(IsotropicEncoder):
     """An encoder whose clips are images. ``module`` is transformers' own; token 0 is the class token, patches follow row by row."""
 
     source: str
+    module: PreTrainedModel
     policy: ImagePreprocessing
 
     def token_stage(self, patch: int, expected: tuple[int, int] | None = None) -> tuple[StageSite, ...]:
@@ -49,6 +52,4 @@ class VisionEncoder(IsotropicEncoder):
 
     def write(self, folder: Path) -> Path:
         """Loads with the plain ``from_pretrained`` of the class it came from."""
-        self.module.save_pretrained(folder)
-        copy_companions(self.source, folder)
-        return folder
+        return write_pretrained(self.module, self.source, folder)

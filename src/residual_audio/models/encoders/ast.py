@@ -11,7 +11,7 @@ from transformers import ASTFeatureExtractor, ASTModel
 
 from ...audio import MelSpec, Preprocessing
 from ..encoder import StageSite
-from ..files import copy_companions, revision_of
+from ..files import revision_of, write_pretrained
 from ..isotropic import NEUTRAL_LOGIT_SCALE, IsotropicEncoder, isotropic_site, one_stage
 from ..readout import PooledReadout
 from ..registry import ENCODERS, EncoderKind, KnownModel, pretrained
@@ -19,6 +19,8 @@ from ..registry import ENCODERS, EncoderKind, KnownModel, pretrained
 
 class AstEncoder(IsotropicEncoder):
     """The Audio Spectrogram Transformer; the embedding is the mean of its two summary tokens."""
+
+    module: ASTModel
 
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
         self.source, self.name = str(source), name or str(source)
@@ -44,12 +46,11 @@ class AstEncoder(IsotropicEncoder):
         self.readout = PooledReadout(norm="layernorm", tokens=(0, 1))
 
     def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
-        return self.module(features[:, 0]).pooler_output
+        pooled: Tensor = self.module(features[:, 0]).pooler_output
+        return pooled
 
     def write(self, folder: Path) -> Path:
-        self.module.save_pretrained(folder)
-        copy_companions(self.source, folder)
-        return folder
+        return write_pretrained(self.module, self.source, folder)
 
 
 ENCODERS.add(

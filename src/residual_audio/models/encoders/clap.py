@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -12,8 +13,9 @@ from torch import Tensor
 from transformers import AutoTokenizer, ClapFeatureExtractor, ClapModel, PreTrainedTokenizerBase
 
 from ...audio import MelSpec, Preprocessing
+from ...audio.policy import Pad
 from ..encoder import Encoder
-from ..files import copy_companions, open_tokenizer, revision_of
+from ..files import TOKENIZER_HINT, open_tokenizer, revision_of, write_pretrained
 from ..htsat import HtsatEncoder, htsat_sites, htsat_stages, htsat_units
 from ..loading import Loading
 from ..readout import MlpReadout
@@ -40,7 +42,7 @@ def clap_policy(extractor: ClapFeatureExtractor, fusion: bool) -> Preprocessing:
             scale="htk" if extractor.truncation == "fusion" else "slaney",
             normalised=extractor.truncation != "fusion",
         ),
-        pad=extractor.padding,
+        pad=cast(Pad, extractor.padding),
         fusion=fusion,
     )
 
@@ -48,10 +50,12 @@ def clap_policy(extractor: ClapFeatureExtractor, fusion: bool) -> Preprocessing:
 class ClapEncoder(HtsatEncoder):
     """``module`` is transformers' ClapModel, unchanged."""
 
+    module: ClapModel
+
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
         self.source, self.name = str(source), name or str(source)
         self.module = ClapModel.from_pretrained(self.source, dtype=torch.float32).eval().to(device)
-        config = self.module.config
+        config: Any = self.module.config
         self.policy = clap_policy(ClapFeatureExtractor.from_pretrained(self.source), config.audio_config.enable_fusion)
         self.revision = revision_of(config, self.source)
         self.units = htsat_units(self.module.audio_model)
@@ -67,22 +71,23 @@ class ClapEncoder(HtsatEncoder):
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """Resolved at the first text, so that audio-only work needs none."""
-        return open_tokenizer(AutoTokenizer, self.source, "put tokenizer.json, or vocab.json and merges.txt, beside its config.json")
+        tokenizer: PreTrainedTokenizerBase = open_tokenizer(AutoTokenizer, self.source, TOKENIZER_HINT)
+        return tokenizer
 
     def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
         pooled = self.module.audio_model(input_features=features, is_longer=longer[:, None]).pooler_output
-        return self.module.audio_projection(pooled)
+        embedding: Tensor = self.module.audio_projection(pooled)
+        return embedding
 
     def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
         tokens = self.tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt").to(self.device)
         pooled = self.module.text_model(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]).pooler_output
-        return self.module.text_projection(pooled)
+        embedding: Tensor = self.module.text_projection(pooled)
+        return embedding
 
     def write(self, folder: Path) -> Path:
         """Loads with plain ``ClapModel.from_pretrained``."""
-        self.module.save_pretrained(folder)
-        copy_companions(self.source, folder)
-        return folder
+        return write_pretrained(self.module, self.source, folder)
 
 
 def open_clap(source: str, device: str | torch.device, options: Loading) -> Encoder:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import Dinov2Model
 
 from ...images import ImagePreprocessing
@@ -27,12 +28,14 @@ class Dinov2Encoder(VisionEncoder):
     Outputs agree with the checkpoint's to rounding, and the keys and shapes stay its own.
     """
 
+    module: Dinov2Model
+
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
         self.source, self.name = str(source), name or str(source)
         module = Dinov2Model.from_pretrained(self.source, dtype=torch.float32)
         absorb_layer_scale(module)
         self.module = module.eval().to(device)
-        config = module.config
+        config: Any = module.config
         self.policy = image_policy(self.source, DEFAULT)
         self.revision = revision_of(config, self.source)
         heads, blocks = config.num_attention_heads, config.num_hidden_layers
@@ -44,19 +47,22 @@ class Dinov2Encoder(VisionEncoder):
         self.dim, self.logit_scale = config.hidden_size, NEUTRAL_LOGIT_SCALE
 
     def encode(self, features: Float[Tensor, "clip channel height width"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
-        return self.module(pixel_values=features).last_hidden_state[:, 0]
+        states: Tensor = self.module(pixel_values=features).last_hidden_state
+        return states[:, 0]
 
 
 @torch.no_grad()
 def absorb_layer_scale(module: Dinov2Model) -> None:
     """Leave every λ at one; the products are taken in float64 and rounded once."""
     for block in module.encoder.layer:
-        mlp = block.mlp.fc2 if hasattr(block.mlp, "fc2") else block.mlp.down_proj
-        for layer, scale in ((block.attention.o_proj, block.layer_scale1), (mlp, block.layer_scale2)):
-            by = scale.lambda1.double()
+        last = "mlp.fc2" if hasattr(block.mlp, "fc2") else "mlp.down_proj"
+        for name, scale in (("attention.o_proj", "layer_scale1.lambda1"), (last, "layer_scale2.lambda1")):
+            layer, factor = block.get_submodule(name), block.get_parameter(scale)
+            assert isinstance(layer, nn.Linear)
+            by = factor.double()
             layer.weight.copy_(by[:, None] * layer.weight.double())
             layer.bias.copy_(by * layer.bias.double())
-            scale.lambda1.fill_(1.0)
+            factor.fill_(1.0)
 
 
 ENCODERS.add(

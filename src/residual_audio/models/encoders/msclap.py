@@ -55,7 +55,8 @@ class Projection(nn.Module):
 
     def forward(self, x: Float[Tensor, "row width"]) -> Float[Tensor, "row joint"]:
         first = self.linear1(x)
-        return self.layer_norm(first + self.linear2(nn.functional.gelu(first)))
+        embedding: Tensor = self.layer_norm(first + self.linear2(nn.functional.gelu(first)))
+        return embedding
 
 
 class MsClapModel(nn.Module):
@@ -150,6 +151,8 @@ def read_state(path: Path) -> State:
 class MsClapEncoder(HtsatEncoder):
     """Microsoft CLAP 2023. The GPT-2 tokenizer is looked for beside the checkpoint, then on the hub, at the first text."""
 
+    module: MsClapModel
+
     def __init__(self, path: str | Path, name: str | None = None, device: str | torch.device = "cpu", revision: str | None = None) -> None:
         self.path = Path(path)
         self.name = name or str(path)
@@ -184,12 +187,13 @@ class MsClapEncoder(HtsatEncoder):
     def tokenizer(self) -> GPT2Tokenizer:
         beside = self.path.parent
         source = str(beside) if any((beside / f).exists() for f in ("tokenizer.json", "vocab.json")) else "gpt2"
-        tokenizer = open_tokenizer(GPT2Tokenizer, source, f"put gpt2's tokenizer.json beside {self.path}")
+        tokenizer: GPT2Tokenizer = open_tokenizer(GPT2Tokenizer, source, f"put gpt2's tokenizer.json beside {self.path}")
         tokenizer.pad_token = "!"
         return tokenizer
 
     def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
-        return self.module.audio_projection(self.module.audio_model(input_features=features).pooler_output)
+        embedding: Tensor = self.module.audio_projection(self.module.audio_model(input_features=features).pooler_output)
+        return embedding
 
     def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
         """The state at the last token that is not padding, as Microsoft counts it: (ids ≠ 0) − 1."""
@@ -198,7 +202,8 @@ class MsClapEncoder(HtsatEncoder):
         ).to(self.device)
         states = self.module.text_model(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]).last_hidden_state
         last = tokens["input_ids"].ne(0).sum(-1) - 1
-        return self.module.text_projection(states[torch.arange(len(texts), device=self.device), last])
+        embedding: Tensor = self.module.text_projection(states[torch.arange(len(texts), device=self.device), last])
+        return embedding
 
     def write(self, folder: Path) -> Path:
         """``folder/<name>.pth`` with exactly the keys and shapes of the file that was opened, in Microsoft's layout."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -23,13 +24,16 @@ DEFAULT = ImagePreprocessing(None, (224, 224), None, BILINEAR, GREY_LEVEL, HALF,
 class ViTEncoder(VisionEncoder):
     """``module`` is transformers' ViTModel. A pooler that the checkpoint has is kept for writing, but not read."""
 
+    module: ViTModel
+
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
         self.source, self.name = str(source), name or str(source)
-        module, info = ViTModel.from_pretrained(self.source, dtype=torch.float32, output_loading_info=True)
-        if any(key.startswith("pooler.") for key in info["missing_keys"]):
+        opened: Any = ViTModel.from_pretrained(self.source, dtype=torch.float32, output_loading_info=True)
+        module, missing = cast(ViTModel, opened[0]), opened[1]["missing_keys"]
+        if any(key.startswith("pooler.") for key in missing):
             module.pooler = None  # the checkpoint has none; a random one must not be written as if it had
         self.module = module.eval().to(device)
-        config = module.config
+        config: Any = module.config
         self.policy = image_policy(self.source, DEFAULT)
         self.revision = revision_of(config, self.source)
         heads, blocks = config.num_attention_heads, config.num_hidden_layers
@@ -41,7 +45,8 @@ class ViTEncoder(VisionEncoder):
         self.dim, self.logit_scale = config.hidden_size, NEUTRAL_LOGIT_SCALE
 
     def encode(self, features: Float[Tensor, "clip channel height width"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
-        return self.module(pixel_values=features).last_hidden_state[:, 0]
+        states: Tensor = self.module(pixel_values=features).last_hidden_state
+        return states[:, 0]
 
 
 ENCODERS.add(

@@ -12,7 +12,7 @@ from transformers.models.whisper.modeling_whisper import WhisperEncoder as Whisp
 
 from ...audio import MelSpec, Preprocessing
 from ..encoder import Encoder, EncoderError, StageSite
-from ..files import copy_companions, revision_of
+from ..files import revision_of, write_pretrained
 from ..isotropic import NEUTRAL_LOGIT_SCALE, IsotropicEncoder, isotropic_site, one_stage
 from ..loading import Loading
 from ..readout import PooledReadout
@@ -27,6 +27,8 @@ class WhisperEncoder(IsotropicEncoder):
     Whisper was trained on 30 s. A shorter window uses the first part of its position table, which costs a
     fraction of padding every clip to 30 s with silence.
     """
+
+    module: WhisperModel
 
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu", seconds: float = SECONDS) -> None:
         self.source, self.name = str(source), name or str(source)
@@ -57,15 +59,14 @@ class WhisperEncoder(IsotropicEncoder):
         self.readout = PooledReadout(norm="layer_norm")
 
     def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
-        return self.module(features[:, 0].transpose(1, 2)).last_hidden_state.mean(1)
+        states: Tensor = self.module(features[:, 0].transpose(1, 2)).last_hidden_state
+        return states.mean(1)
 
     def write(self, folder: Path) -> Path:
         """With the whole position table of the checkpoint, however short the window is here."""
         whole = WhisperModel.from_pretrained(self.source, dtype=torch.float32)
         whole.load_state_dict({k: v for k, v in self.module.state_dict().items() if not k.startswith("embed_positions.")}, strict=False)
-        whole.save_pretrained(folder)
-        copy_companions(self.source, folder)
-        return folder
+        return write_pretrained(whole, self.source, folder)
 
 
 def keep_positions(module: WhisperModel, positions: int) -> None:

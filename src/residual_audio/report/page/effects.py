@@ -92,16 +92,43 @@ def knobs(run: Run, residual: ResiDual | None, best: Sequence[str] = ()) -> Knob
 
 
 @dataclass(frozen=True)
+class Scoring:
+    """From shares of the pooled output to shares of the cosine with texts: through the held projection and the held length."""
+
+    recording: Recording
+    ways: Pathways
+    weights: list[Float[Tensor, "clip _ _"]]
+    held: Held | None
+
+    @classmethod
+    def of(cls, recording: Recording, ways: Pathways) -> Scoring:
+        return cls(recording, ways, ways.weights(recording), ways.encoder.readout.hold(recording.pooled))
+
+    def scores(self, shares: Float[Tensor, "clip part d"], texts: Float[Tensor, "text joint"]) -> Float[Tensor, "clip part text"]:
+        if self.ways.joint is not None and self.held is not None:
+            shares = joint_shares(shares, self.ways.joint, self.held)
+        length = self.recording.embedding.norm(dim=-1)
+        return (shares @ texts.to(shares).T / length[:, None, None]).float().cpu()
+
+    def pulled_back(self, clip: int, texts: Float[Tensor, "text joint"]) -> Float[Tensor, "text d"]:
+        """Each text's direction in the pooled space of one clip."""
+        held = None if self.held is None else Held(self.held.ratio[clip : clip + 1], self.held.scale[clip : clip + 1])
+        length = self.recording.embedding[clip].norm()
+        return torch.cat([pull_back(t, self.ways.joint, held) for t in texts.to(length) / length])
+
+
+@dataclass(frozen=True)
 class Turned:
-    """Pooled shares of a batch: ``whole`` of every head about its mean, ``axis`` of each knob's head along its axes, ``mean`` of its mean."""
+    """Shares of the pooled output: ``whole`` of every head about its mean; of the knobs' heads also along each ``axis``, and of the ``mean``."""
 
     whole: Float[Tensor, "clip head d"]
     axis: list[Float[Tensor, "clip _ d"]]
     mean: list[Float[Tensor, "clip d"]]
 
 
-def turned_shares(recording: Recording, ways: Pathways, weights: list[Float[Tensor, "clip _ _"]], turned: Knobs) -> Turned:
+def turned_shares(scoring: Scoring, turned: Knobs) -> Turned:
     """What every head writes about its mean, and the knobs' heads along their axes, as shares of the pooled output."""
+    recording, ways, weights = scoring.recording, scoring.ways, scoring.weights
     whole: list[Tensor] = []
     axis: dict[str, Tensor] = {}
     means: dict[str, Tensor] = {}
@@ -134,41 +161,15 @@ def written_tokens(recording: Recording, ways: Pathways, stage: int) -> Float[Te
     return total
 
 
-@dataclass(frozen=True)
-class Scoring:
-    """From shares of the pooled output to shares of the cosine with texts: through the held projection and the held length."""
-
-    recording: Recording
-    ways: Pathways
-    held: Held | None
-
-    @classmethod
-    def of(cls, recording: Recording, ways: Pathways) -> Scoring:
-        return cls(recording, ways, ways.encoder.readout.hold(recording.pooled))
-
-    def scores(self, shares: Float[Tensor, "clip part d"], texts: Float[Tensor, "text joint"]) -> Float[Tensor, "clip part text"]:
-        if self.ways.joint is not None and self.held is not None:
-            shares = joint_shares(shares, self.ways.joint, self.held)
-        length = self.recording.embedding.norm(dim=-1)
-        return (shares @ texts.to(shares).T / length[:, None, None]).float().cpu()
-
-    def pulled_back(self, clip: int, texts: Float[Tensor, "text joint"]) -> Float[Tensor, "text d"]:
-        """Each text's direction in the pooled space of one clip."""
-        held = None if self.held is None else Held(self.held.ratio[clip : clip + 1], self.held.scale[clip : clip + 1])
-        length = self.recording.embedding[clip].norm()
-        return torch.cat([pull_back(t, self.ways.joint, held) for t in texts.to(length) / length])
-
-
 def written_maps(
     scoring: Scoring,
     clip: int,
     written: list[Float[Tensor, "clip _ _"]],
-    weights: list[Float[Tensor, "clip _ _"]],
     texts: Float[Tensor, "text joint"],
     cells: tuple[int, int] = (16, 64),
 ) -> Float[Tensor, "text frequency time"]:
     """Where, in one clip of a batch, units write towards each text; a text's map sums to all units' shares of the cosine."""
-    ways, back = scoring.ways, scoring.pulled_back(clip, texts)
+    ways, weights, back = scoring.ways, scoring.weights, scoring.pulled_back(clip, texts)
     total: Tensor | None = None
     for s in range(len(ways.encoder.stages)):
         pulled = torch.einsum("pod,to->tpd", ways.maps[s], back)
@@ -211,38 +212,38 @@ def page_effects(
         return (unit @ classes.to(unit).T - (0 if offset is None else offset.to(unit))).float().cpu()
 
     for batch in batches(sources, encoder.prepare, BATCH):
-        one_window = [(int(rows[r]), p) for r, p in zip(batch.rows, batch.clips, strict=True) if len(p.features) == 1]
-        if one_window:
-            features, longer, _ = as_batch(encoder, [p for _, p in one_window])
-            recording = recorded(encoder, features, longer, DIRECT)
-            scoring, weights = Scoring.of(recording, ways), ways.weights(recording)
-            shares = turned_shares(recording, ways, weights, turned)
-            base = cosines(recording.embedding)
+        single = [(int(rows[r]), p) for r, p in zip(batch.rows, batch.clips, strict=True) if len(p.features) == 1]
+        if single:
+            features, longer, _ = as_batch(encoder, [p for _, p in single])
+            scoring = Scoring.of(recorded(encoder, features, longer, DIRECT), ways)
+            shares, base = turned_shares(scoring, turned), cosines(scoring.recording.embedding)
+            whole, axis = scoring.scores(shares.whole, classes), [scoring.scores(a, classes) for a in shares.axis]
             means = torch.stack(shares.mean, 1).sum(1, keepdim=True)
+            dropped = -scoring.scores(means, classes)[:, 0] if turned.dropped else torch.zeros_like(base)
             adapted = None
             if residual is not None:
                 with attached(encoder, residual.to(encoder.device, encoder.dtype)):
                     adapted = cosines(encoder.encode(features, longer))
-            parts.append(
-                Effects(
-                    np.array([row for row, _ in one_window]),
-                    base,
-                    scoring.scores(shares.whole, classes),
-                    [scoring.scores(a, classes) for a in shares.axis],
-                    -scoring.scores(means, classes)[:, 0] if turned.dropped else torch.zeros_like(base),
-                    adapted,
-                )
-            )
-            wanted = {i: mapped[row] for i, (row, _) in enumerate(one_window) if mapped.get(row)}
-            written = [written_tokens(recording, ways, s) for s in range(len(encoder.stages))] if wanted else []
-            for i, numbers in wanted.items():
-                for number, plane in zip(numbers, written_maps(scoring, i, written, weights, texts[numbers]), strict=True):
-                    maps[one_window[i][0], number] = plane.numpy()
+            parts.append(Effects(np.array([row for row, _ in single]), base, whole, axis, dropped, adapted))
+            maps |= asked_maps(scoring, [row for row, _ in single], mapped, texts)
         if advance is not None:
             advance(len(batch))
     if not parts:
         raise MediaError("none of the clips that the page would show can be read again in one window")
     return joined(parts), maps
+
+
+def asked_maps(
+    scoring: Scoring, rows: Sequence[int], mapped: dict[int, list[int]], texts: Float[Tensor, "text joint"]
+) -> dict[tuple[int, int], np.ndarray]:
+    """The maps of ``mapped[row]`` of those ``rows`` that are in the batch."""
+    asked = {i: mapped[row] for i, row in enumerate(rows) if mapped.get(row)}
+    written = [written_tokens(scoring.recording, scoring.ways, s) for s in range(len(scoring.weights))] if asked else []
+    return {
+        (rows[i], number): plane.numpy()
+        for i, numbers in asked.items()
+        for number, plane in zip(numbers, written_maps(scoring, i, written, texts[numbers]), strict=True)
+    }
 
 
 def joined(parts: Sequence[Effects]) -> Effects:
