@@ -23,7 +23,7 @@ NEVER_NARROWED = ("embedding.", "direct.ratio", "direct.scale", "direct.constant
 
 
 class ExtractionError(ValueError):
-    """An extraction that cannot begin or go on; the message says why, and what to do."""
+    """An extraction that cannot begin or be resumed; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)

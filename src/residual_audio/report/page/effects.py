@@ -119,7 +119,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class Turned:
-    """Shares of the pooled output: ``whole`` of every head about its mean; of the knobs' heads also along each ``axis``, and of the ``mean``."""
+    """Shares of the pooled output: ``whole`` of every head about its mean; ``axis`` and ``mean`` of the knobs' heads."""
 
     whole: Float[Tensor, "clip head d"]
     axis: list[Float[Tensor, "clip _ d"]]
