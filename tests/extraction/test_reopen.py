@@ -56,8 +56,13 @@ def test_a_run_of_any_layout_opens_its_encoder(layout, options, request, tmp_pat
     assert again.loading == encoder.loading
     forget(tmp_path / "run", "loading", "class_names")
     before = Run.open(tmp_path / "run")
-    assert torch.allclose(before.open_encoder().embed(files), expected, atol=1e-6)
+    derived = before.open_encoder()
+    assert torch.allclose(derived.embed(files), expected, atol=1e-6)
     assert before.class_names == {"a": "a", "b": "b"}
+    # What was derived is recorded when such a run is resumed, and serves from then on.
+    next((tmp_path / "run" / "shards").iterdir()).unlink()
+    extract(derived, dataset_of(files), tmp_path / "run", ("head",))
+    assert torch.equal(Run.open(tmp_path / "run").open_encoder().embed(files), derived.embed(files))
 
 
 def test_a_run_keeps_the_names_of_its_classes(sound_files, tmp_path):
@@ -81,8 +86,8 @@ def test_a_checkpoint_that_is_gone_or_changed(moved, tmp_path, monkeypatch):
     checkpoint.symlink_to(tmp_path / "elsewhere")
     run.open_encoder()
     settings = json.loads((checkpoint / "preprocessor_config.json").read_text())
-    (checkpoint / "preprocessor_config.json").write_text(json.dumps({**settings, "padding": "pad"}))
-    with pytest.raises(EncoderError, match=r"prepares its clips otherwise.*pad: repeatpad → pad.*extract again"):
+    (checkpoint / "preprocessor_config.json").write_text(json.dumps({**settings, "frequency_max": 12000}))
+    with pytest.raises(EncoderError, match=r"prepares its clips otherwise.*mel\.f_max: 14000.0 → 12000.0.*extract again"):
         run.open_encoder()
     (checkpoint / "preprocessor_config.json").write_text(json.dumps(settings))
     other = load_encoder(checkpoint)
@@ -100,7 +105,9 @@ def test_a_project_that_moves_as_a_whole_finds_its_checkpoint(laion_dir, sound_f
     extract(load_encoder("checkpoint"), dataset_of(sound_files[:2]), "run", ("head",))
     (tmp_path / "old").rename(tmp_path / "new")
     monkeypatch.chdir(tmp_path / "new")
-    assert Run.open("run").open_encoder().embed(sound_files[:1]).shape == (1, 32)
+    again = Run.open("run").open_encoder()
+    assert again.name == "checkpoint"
+    assert again.embed(sound_files[:1]).shape == (1, 32)
 
 
 def test_an_encoder_that_was_changed_in_memory_is_not_taken_for_the_one_on_disk(laion_dir, sound_files, tmp_path):

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from ..audio import Preprocessing
-from ..models import Encoder, EncoderError, Loaded, load_encoder
-from ..models.opening import recognise
+from ..models import Encoder, EncoderError, Loaded, Loading, load_encoder
+from ..models.opening import address_of, recognise
 
 PROBE = "probe"
 # How far the embedding of the probe may be from the run's: kinds of hardware differ by rounding, other weights by far more.
@@ -63,48 +63,43 @@ def reopen(info: dict[str, Any], weights: dict[str, Tensor], device: str) -> Enc
     """The encoder of the run with this ``run.json`` and these kept weights."""
     if "loading" in info and info["loading"] is None:
         raise EncoderError(f"{info['model']['name']} was changed in memory and not saved, so the run cannot open it again; {SAVE}")
-    encoder = _opened(info, device) if "loading" in info else _opened_as_before(info, device)
+    loaded = Loaded.of(info["loading"]) if "loading" in info else _loaded_before(info)
+    encoder = load_encoder(_place(loaded), device, seconds=loaded.options.seconds, fast=loaded.options.fast)
+    policy = info["preprocessing"]
+    if isinstance(encoder.policy, Preprocessing):
+        encoder.policy = replace(encoder.policy, crop=policy["crop"], pad=policy["pad"])
+    encoder.module.to(getattr(torch, info.get("loading", {}).get("dtype", "float32")))
+    encoder.name, encoder.loading = info["model"]["name"], loaded
     _check(encoder, info, weights)
     return encoder
 
 
-def _opened(info: dict[str, Any], device: str) -> Encoder:
-    loaded = Loaded.of(info["loading"])
-    source = loaded.address
-    # A project that moved as a whole still has its checkpoint where it was, seen from the working folder.
-    if _is_path(source) and not Path(source).exists() and Path(loaded.source).expanduser().exists():
-        source = loaded.source
-    encoder = load_encoder(_there(source), device, **asdict(loaded.options))
-    encoder.module.to(getattr(torch, info["loading"]["dtype"]))
-    return encoder
-
-
-def _opened_as_before(info: dict[str, Any], device: str) -> Encoder:
+def _loaded_before(info: dict[str, Any]) -> Loaded:
     """Of runs that do not say how their encoder was loaded: their preprocessing tells."""
     name, policy = info["model"]["name"], info["preprocessing"]
     if name.endswith(FOLDED):
         raise EncoderError(f"the run was made with {name}, gains folded in memory and not saved; {SAVE}")
-    source = _there(name)
-    seconds = policy["samples"] / policy["sample_rate"] if recognise(source).window else None
-    encoder = load_encoder(source, device, seconds=seconds)
-    if isinstance(encoder.policy, Preprocessing):
-        encoder.policy = replace(encoder.policy, crop=policy["crop"], pad=policy["pad"])
-    return encoder
+    kind = recognise(_place(Loaded(name, name)))
+    seconds = policy["samples"] / policy["sample_rate"] if kind.window else None
+    lengths = {"crop": policy["crop"], "pad": policy["pad"]} if kind.media == "sounds" else {}
+    return Loaded(name, address_of(name), Loading(seconds=seconds, **lengths))
+
+
+def _place(loaded: Loaded) -> str:
+    """Where the checkpoint is now: a name, a path that exists, or an error that says what to do."""
+    # A project that moved as a whole still has its checkpoint where it was, seen from the working folder.
+    for source in (loaded.address, loaded.source):
+        if not _is_path(source) or Path(source).expanduser().exists():
+            return source
+    raise EncoderError(
+        f"the run was made with the checkpoint {loaded.address}, which is not there (any more); put it back (a link will do), "
+        "open it yourself and pass it as encoder=, or extract again"
+    )
 
 
 def _is_path(source: str) -> bool:
     """Whether it can only be a path: a hub repository has one stroke."""
     return Path(source).expanduser().is_absolute() or source.startswith(".") or source.count("/") > 1
-
-
-def _there(source: str) -> str:
-    """The source, if it is a name or something that exists."""
-    if _is_path(source) and not Path(source).expanduser().exists():
-        raise EncoderError(
-            f"the run was made with the checkpoint {source}, which is not there (any more); put it back (a link will do), "
-            "open it yourself and pass it as encoder=, or extract again"
-        )
-    return source
 
 
 def _check(encoder: Encoder, info: dict[str, Any], weights: dict[str, Tensor]) -> None:
