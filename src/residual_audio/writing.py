@@ -21,8 +21,10 @@ def drafted(target: Path) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = _draft(target)
     draft.open("x").close()
+    mode = draft.stat().st_mode
     try:
         yield draft
+        draft.chmod(mode)  # some libraries (safetensors) put a private file in its place
         with draft.open("rb") as file:
             os.fsync(file.fileno())
         draft.replace(target)
@@ -36,8 +38,11 @@ def drafted_folder(target: Path) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = _draft(target)
     draft.mkdir()
+    mode = draft.stat().st_mode
     try:
         yield draft
+        for path in draft.rglob("*"):
+            path.chmod(mode if path.is_dir() else mode & 0o666)
         if target.exists():
             target.rmdir()
         draft.replace(target)

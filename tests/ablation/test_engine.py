@@ -5,15 +5,13 @@ import torch
 
 from residual_audio.ablation.engine import ABLATABLE, Ablation, Replacements, UnitMeans
 from residual_audio.ablation.first_order import first_order
-from residual_audio.models import load_encoder
 from residual_audio.models.recording import record
+from tests.helpers.layouts import DISTINCT_SOUNDS, open_layout
 
-LAYOUTS = ["laion_dir", "msclap_path", "whisper_dir", "ast_dir"]
 
-
-@pytest.fixture(scope="module", params=LAYOUTS)
+@pytest.fixture(scope="module", params=DISTINCT_SOUNDS)
 def encoder(request):
-    encoder = load_encoder(request.getfixturevalue(request.param))
+    encoder = open_layout(request.param, request)
     encoder.module.to(torch.float64)
     return encoder
 

@@ -9,20 +9,19 @@ from residual_audio.adaptation.fold import FoldError, fold
 from residual_audio.models import load_encoder
 from residual_audio.models.recording import record
 from tests.helpers.gains import made_up
+from tests.helpers.layouts import DISTINCT, clip_files, first_windows, open_layout
 
-LAYOUTS = ["laion_dir", "msclap_path", "whisper_dir", "ast_dir"]
 FORMS = ["heads", "S0 heads", "blocks", "stages", "mlps", "embedding", "heads mlps blocks", "heads embedding"]
 
 
-@pytest.fixture(scope="module", params=LAYOUTS)
+@pytest.fixture(scope="module", params=DISTINCT)
 def encoder(request):
-    return load_encoder(request.getfixturevalue(request.param))
+    return open_layout(request.param, request)
 
 
 @pytest.fixture(scope="module")
-def batch(encoder, sound_files):
-    prepared = [encoder.prepare(p) for p in sound_files[:2]]
-    return torch.cat([p.features[:1] for p in prepared]), torch.tensor([p.longer for p in prepared])
+def batch(encoder, request):
+    return first_windows(encoder, clip_files(encoder, request))
 
 
 def outputs(encoder, batch, residual=None):
@@ -38,7 +37,7 @@ def outputs(encoder, batch, residual=None):
 @pytest.mark.parametrize("mean", ["keep", "drop"])
 def test_folding_equals_running(encoder, batch, selection, mean):
     residual = made_up(encoder, selection, mean)
-    if "embedding" in selection and encoder.readout.joint == "none":
+    if "embedding" in selection and not encoder.readout.folds:
         with pytest.raises(FoldError, match="ends in a norm"):
             fold(encoder, residual)
         return
@@ -54,7 +53,7 @@ def test_folding_equals_running(encoder, batch, selection, mean):
 
 @pytest.mark.parametrize("selection", ["heads", "blocks", "stages", "mlps", "embedding"])
 def test_folding_is_exact_in_float64(encoder, batch, selection):
-    if selection == "embedding" and encoder.readout.joint == "none":
+    if selection == "embedding" and not encoder.readout.folds:
         pytest.skip("an encoder that ends in a norm has no linear layer for it; refused above")
     encoder.module.to(torch.float64)
     try:
@@ -74,8 +73,8 @@ def test_gains_of_one_are_the_identity(encoder, batch):
 def test_a_gain_moves_only_its_own_axis(encoder, batch):
     """Of the head it belongs to; heads of the same block are untouched."""
     residual = made_up(encoder, "S0B0 heads", "keep")
-    found = residual.sets[0]
-    gain = torch.ones_like(found.gain)
+    gains = residual.sets[0]
+    gain = torch.ones_like(gains.gain)
     head = len(gain) - 1
     gain[head, 2] = 3.0
     changed = residual.with_gains([gain])
@@ -87,7 +86,7 @@ def test_a_gain_moves_only_its_own_axis(encoder, batch):
             encoder.encode(*batch)
             handle.remove()
     difference = seen[1] - seen[0]
-    along = torch.einsum("...hd,had->...ha", difference, found.axes)
+    along = torch.einsum("...hd,had->...ha", difference, gains.axes)
     along[..., head, 2] = 0
     assert along.abs().max() < 1e-5
     assert difference[..., head, :].abs().max() > 1e-3
@@ -127,8 +126,9 @@ def test_nothing_is_left_after_an_error(encoder, batch):
     assert torch.equal(outputs(encoder, batch), before)
 
 
-def test_a_zero_gain_with_nowhere_to_go_is_refused(msclap_path):
-    encoder = load_encoder(msclap_path)
+@pytest.mark.parametrize("layout", ["msclap_path", "clip_dir"])
+def test_a_zero_gain_with_nowhere_to_go_is_refused(layout, request):
+    encoder = open_layout(layout, request)
     residual = made_up(encoder, "embedding", "keep")
     residual = residual.with_gains([torch.zeros_like(residual.sets[0].gain)])
     with pytest.raises(FoldError, match="no bias"):

@@ -8,7 +8,7 @@ from transformers.audio_utils import mel_filter_bank
 
 from residual_audio.audio import MelSpec, Preprocessing, Waveform, mel_filters
 from residual_audio.models import load_encoder
-from residual_audio.models.clap import clap_policy
+from residual_audio.models.encoders.clap import clap_policy
 
 RNG = np.random.default_rng(0)
 

@@ -1,39 +1,38 @@
 """One contract that every encoder fulfils."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
-from residual_audio.audio import Preprocessing
 from residual_audio.media import MediaError
-from residual_audio.models import EncoderError, load_encoder
+from residual_audio.models import ENCODERS, EncoderError, encoders, load_encoder
 from residual_audio.models.batching import prepared_ahead
 from residual_audio.units import Unit
+from tests.helpers.layouts import ALL, clip_files, open_layout
 
-LAYOUTS = ["tiny", "laion_dir", "fused_dir", "msclap_path", "whisper_dir", "ast_dir", "clip_dir", "vit_dir", "dinov2_dir"]
 
-
-@pytest.fixture(scope="module", params=LAYOUTS)
+@pytest.fixture(scope="module", params=ALL)
 def encoder(request):
-    return load_encoder("tiny" if request.param == "tiny" else request.getfixturevalue(request.param))
-
-
-def takes_sounds(encoder) -> bool:
-    return isinstance(encoder.policy, Preprocessing)
-
-
-def embed(encoder, paths, **options):
-    return encoder.embed(paths, **options)
+    return open_layout(request.param, request)
 
 
 @pytest.fixture
 def files(encoder, request):
-    """Seven files of the kind that the encoder takes."""
-    return request.getfixturevalue("sound_files" if takes_sounds(encoder) else "image_files")
+    return clip_files(encoder, request)
+
+
+def test_every_kind_of_the_package_has_a_layout_here(request):
+    """A new kind of encoder needs a small checkpoint in tests/helpers/layouts.py, and then has the whole contract."""
+    kinds = {type(open_layout(name, request)).__module__.rpartition(".")[2] for name in ALL}
+    files = {path.stem for path in Path(encoders.__file__).parent.glob("[!_]*.py")}
+    assert kinds == files
+    assert files <= set(ENCODERS)
 
 
 def test_embeddings_have_unit_length_and_the_stated_width(encoder, files):
-    embedded = embed(encoder, files)
+    embedded = encoder.embed(files)
     assert embedded.shape == (len(files), encoder.dim)
     assert torch.allclose(embedded.norm(dim=-1), torch.ones(len(files)), atol=1e-5)
     assert (embedded[:, None] - embedded[None]).norm(dim=-1).fill_diagonal_(1).min() > 1e-4
@@ -46,9 +45,9 @@ def test_a_clip_does_not_depend_on_its_batch(encoder, files):
     for workers in (1, 4):
         shuffled = list(prepared_ahead([files[i] for i in order], encoder.prepare, workers))
         assert all(torch.equal(alone[i], p.features) for i, p in zip(order, shuffled, strict=True))
-    together = embed(encoder, files, batch_size=7)
-    one_by_one = torch.cat([embed(encoder, [path]) for path in files])
-    mixed = embed(encoder, [files[i] for i in order], batch_size=3)
+    together = encoder.embed(files, batch_size=7)
+    one_by_one = torch.cat([encoder.embed([path]) for path in files])
+    mixed = encoder.embed([files[i] for i in order], batch_size=3)
     assert (together - one_by_one).abs().max() < 1e-6
     assert (together[order] - mixed).abs().max() < 1e-6
 
@@ -76,7 +75,7 @@ def test_sites_fire_and_the_stream_is_their_sum(encoder, files):
             ),
             encoder.module.get_submodule(site.mlp).register_forward_hook(lambda m, a, o, key=key: seen.__setitem__((*key, "mlp"), o)),
         ]
-    embed(encoder, files[:1])
+    encoder.embed(files[:1])
     for handle in handles:
         handle.remove()
     for (s, b), (next_s, next_b) in zip(encoder.units.blocks, encoder.units.blocks[1:], strict=False):
@@ -98,31 +97,27 @@ def test_text_side_or_a_clear_word(encoder):
             encoder.embed_text(["a dog"])
 
 
-def test_arrays_need_their_rate(encoder):
-    if not takes_sounds(encoder):
-        with pytest.raises(EncoderError, match="embed"):
+def test_a_sample_rate_is_for_sounds(encoder, files):
+    if encoder.media == "sounds":
+        with pytest.raises(MediaError, match="sample_rate"):
             encoder.embed([np.zeros(100, np.float32)])
-        return
-    with pytest.raises(MediaError, match="sample_rate"):
-        encoder.embed([np.zeros(100, np.float32)])
+    else:
+        with pytest.raises(EncoderError, match="have no sample rate"):
+            encoder.embed(files, sample_rate=16000)
 
 
 def test_several_windows_are_averaged(encoder, sound_files):
-    if not takes_sounds(encoder):
+    if encoder.media == "images":
         pytest.skip("an image has no length")
     if encoder.policy.fusion:
         pytest.skip("fused models see the whole clip already")
     long = next(p for p in sound_files if p.name == "e.wav")
-    windows = load_again(encoder, crop="windows")
+    windows = load_encoder(encoder.name, crop="windows")
     prepared = windows.prepare(long)
     assert len(prepared.features) == int(np.ceil(12.0 / encoder.policy.seconds))
     one_window = [torch.nn.functional.normalize(windows.encode(f[None], torch.tensor([True])), dim=-1)[0] for f in prepared.features]
     expected = torch.nn.functional.normalize(torch.stack(one_window).mean(0), dim=-1)
     assert (windows.embed([long])[0] - expected).abs().max() < 1e-5
-
-
-def load_again(encoder, **changes):
-    return load_encoder(encoder.name, **changes)
 
 
 def test_unit_table_round_trip(encoder):

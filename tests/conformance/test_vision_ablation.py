@@ -5,7 +5,6 @@ import torch
 
 from residual_audio.ablation.engine import Replacements
 from residual_audio.ablation.first_order import first_order
-from residual_audio.models import load_encoder
 from residual_audio.models.recording import record
 from tests.ablation.test_engine import (  # noqa: F401 — collected here with the fixtures below
     means,
@@ -14,11 +13,12 @@ from tests.ablation.test_engine import (  # noqa: F401 — collected here with t
     test_resuming_from_any_block_is_the_whole_forward,
     test_streamed_means_are_the_means,
 )
+from tests.helpers.layouts import IMAGES, open_layout
 
 
-@pytest.fixture(scope="module", params=["clip_dir", "vit_dir", "dinov2_dir"])
+@pytest.fixture(scope="module", params=IMAGES)
 def encoder(request):
-    encoder = load_encoder(request.getfixturevalue(request.param))
+    encoder = open_layout(request.param, request)
     encoder.module.to(torch.float64)
     return encoder
 

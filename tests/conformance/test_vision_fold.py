@@ -1,32 +1,24 @@
-"""fold = hooked on vision towers: the tests that every encoder passes, on images; and the folded checkpoints without this package."""
+"""Folded checkpoints of vision towers load without this package (that folding equals running is in tests/adaptation/test_fold.py)."""
 
 import pytest
 import torch
 from transformers import CLIPModel, Dinov2Model, ViTModel
 
-from residual_audio.adaptation.fold import FoldError, fold
+from residual_audio.adaptation.fold import fold
 from residual_audio.models import load_encoder
-from tests.adaptation.test_fold import (  # noqa: F401 — collected here with the fixtures below
-    outputs,
-    test_a_gain_moves_only_its_own_axis,
-    test_folding_equals_running,
-    test_folding_is_exact_in_float64,
-    test_gains_of_one_are_the_identity,
-    test_gradient_reaches_gains_only,
-    test_nothing_is_left_after_an_error,
-    test_resume_is_adapted_too,
-)
+from tests.adaptation.test_fold import outputs
 from tests.helpers.gains import made_up
+from tests.helpers.layouts import IMAGES, first_windows, open_layout
 
 
-@pytest.fixture(scope="module", params=["clip_dir", "vit_dir", "dinov2_dir"])
+@pytest.fixture(scope="module", params=IMAGES)
 def encoder(request):
-    return load_encoder(request.getfixturevalue(request.param))
+    return open_layout(request.param, request)
 
 
 @pytest.fixture(scope="module")
 def batch(encoder, image_files):
-    return torch.cat([encoder.prepare(p).features for p in image_files[:2]]), torch.zeros(2, dtype=torch.bool)
+    return first_windows(encoder, image_files)
 
 
 def by_transformers(kind, folder, pixels):
@@ -49,10 +41,3 @@ def test_the_folded_model_loads_without_this_package(encoder, batch, tmp_path):
     again = load_encoder(tmp_path)
     assert again.policy == encoder.policy
     assert (outputs(again, batch) - live).abs().max() < 1e-5 * max(1.0, live.abs().max())
-
-
-def test_a_zero_gain_with_nowhere_to_go_is_refused(clip_dir):
-    encoder = load_encoder(clip_dir)
-    residual = made_up(encoder, "embedding", "keep")
-    with pytest.raises(FoldError, match="no bias"):
-        fold(encoder, residual.with_gains([torch.zeros_like(residual.sets[0].gain)]))

@@ -22,7 +22,7 @@ import residual_audio as ra
 torch.set_num_threads(1)
 sounds, out = sys.argv[1:]
 granularity = ["head", "mlp", "block", "stage", "embedding", "moments", "direct", "tokens"]
-ra.extract(ra.load_encoder("tiny"), ra.load_dataset(f"folder:{sounds}"), out, granularity, batch_size=4, heads=("S2B1H7", "S0B1H2"))
+ra.extract(ra.load_encoder("tiny"), ra.load_dataset(f"folder:{sounds}"), out, granularity, batch_size=4, units="S2B1H7 S0B1H2")
 """
 
 

@@ -1,10 +1,8 @@
 """Σ parts = whole, on every layout: what is recorded is exact."""
 
-import numpy as np
 import pytest
 import torch
 
-from residual_audio.audio import Waveform
 from residual_audio.decomposition.heads import head_contributions
 from residual_audio.decomposition.joint import Held, joint_constant, joint_shares
 from residual_audio.extraction.capture import GRANULARITIES, Capture
@@ -12,19 +10,8 @@ from residual_audio.models import load_encoder
 from residual_audio.models.fused import fuse_attention, unfuse_attention
 from residual_audio.units import Unit
 from tests.helpers import checkpoints
-
-LAYOUTS = ["tiny", "laion_dir", "fused_dir", "msclap_path", "whisper_dir", "ast_dir"]
-
-
-def open_encoder(name, request):
-    return load_encoder("tiny" if name == "tiny" else request.getfixturevalue(name))
-
-
-def features(encoder, clips: int = 3) -> torch.Tensor:
-    rng = np.random.default_rng(0)
-    policy = encoder.policy
-    waves = [rng.standard_normal(policy.samples).astype(np.float32) * 0.1 * (i + 1) for i in range(clips)]
-    return torch.cat([encoder.prepare(Waveform(w, policy.sample_rate)).features for w in waves]).to(encoder.dtype)
+from tests.helpers.layouts import ALL, open_layout
+from tests.helpers.layouts import noise as features
 
 
 def everything(encoder, token_units=("S0B0H0",)):
@@ -45,10 +32,10 @@ def assert_sums(encoder, tolerance: float) -> None:
         assert (total - a["embedding.joint"]).abs().max() <= tolerance * a["embedding.joint"].abs().max()
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
 def test_direct_shares_sum_to_the_pooled_output_and_the_embedding(name, dtype, tolerance, request):
-    encoder = open_encoder(name, request)
+    encoder = open_layout(name, request)
     encoder.module.to(dtype)
     assert_sums(encoder, tolerance)
 
@@ -95,9 +82,9 @@ def test_a_share_is_what_pushing_the_whole_token_map_gives(laion_dir):
     assert (ours - expected).abs().max() < 1e-12
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", ALL)
 def test_heads_sum_to_the_attention_output_and_pooling_commutes(name, request):
-    encoder = open_encoder(name, request)
+    encoder = open_layout(name, request)
     written, outputs, handles = {}, {}, []
     for site in encoder.sites:
         projection = encoder.module.get_submodule(site.projection)
@@ -111,18 +98,18 @@ def test_heads_sum_to_the_attention_output_and_pooling_commutes(name, request):
         split = z.unflatten(-1, (site.heads, -1))
         parts = head_contributions(split, projection.weight.detach(), projection.bias.detach())
         assert (parts.sum(-2) - out).abs().max() <= 1e-6 * out.abs().max() * 5
-        mine = torch.stack([heads[f"S{site.stage}B{site.block}H{h}"] for h in range(site.heads)], 1)
-        derived = head_contributions(mine, projection.weight.detach(), projection.bias.detach())
+        own = torch.stack([heads[f"S{site.stage}B{site.block}H{h}"] for h in range(site.heads)], 1)
+        derived = head_contributions(own, projection.weight.detach(), projection.bias.detach())
         projected_first = parts.reshape(3, -1, site.heads, out.shape[-1]).mean(1)
         assert (derived - projected_first).abs().max() < 1e-5 * projected_first.abs().max()
         written[site] = derived
     assert len(written) == len(encoder.units.blocks)
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", ALL)
 def test_streams_add_up_inside_a_stage(name, request):
     """stream leaving a stage = stream entering its first block + Σ heads + Σ MLPs, all pooled."""
-    encoder = open_encoder(name, request)
+    encoder = open_layout(name, request)
     _, batch = everything(encoder)
     a = batch.arrays
     rows = {u.label: i for i, u in enumerate(encoder.units.where("head"))}
@@ -130,8 +117,8 @@ def test_streams_add_up_inside_a_stage(name, request):
         total = a[f"block.{s}"][:, 0] + a[f"mlp.{s}"].sum(1)
         for site in (site for site in encoder.sites if site.stage == s):
             projection = encoder.module.get_submodule(site.projection)
-            mine = a["head"][:, [rows[f"S{s}B{site.block}H{h}"] for h in range(site.heads)]]
-            total = total + head_contributions(mine, projection.weight.detach(), projection.bias.detach()).sum(1)
+            own = a["head"][:, [rows[f"S{s}B{site.block}H{h}"] for h in range(site.heads)]]
+            total = total + head_contributions(own, projection.weight.detach(), projection.bias.detach()).sum(1)
         assert (total - a[f"stage.{s}"]).abs().max() < 2e-5 * a[f"stage.{s}"].abs().max()
 
 
@@ -157,7 +144,7 @@ def test_token_maps_are_the_head_on_the_spectrogram(laion_dir):
 
 @pytest.mark.parametrize("name", ["tiny", "laion_dir", "msclap_path"])
 def test_fused_attention_is_the_eager_one(name, request):
-    encoder = open_encoder(name, request)
+    encoder = open_layout(name, request)
     x, flags = features(encoder), torch.zeros(3, dtype=torch.bool)
     with torch.no_grad():
         fused = encoder.encode(x, flags)

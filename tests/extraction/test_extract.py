@@ -154,7 +154,7 @@ def test_killed_five_times_at_random_and_finished(run, tmp_path):
 
 def test_a_full_disk_loses_nothing_that_was_done(run, tiny, voices, tmp_path):
     """A real limit on file size stands in for the full disk: writing a shard fails half-way."""
-    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))\n" + COMMAND
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))\n" + COMMAND
     out = tmp_path / "r"
     failed = subprocess.run([sys.executable, "-c", limited, str(out), "head,direct"], capture_output=True, text=True)
     assert failed.returncode != 0
@@ -234,12 +234,12 @@ def test_windows_are_averaged(tmp_path):
     features = encoder.prepare(data.clips[0].source).features
     windows = Capture(encoder, ("head",)).run(features, torch.zeros(3, dtype=torch.bool)).arrays["head"]
     assert torch.allclose(run.heads[0], windows.mean(0), atol=1e-5)
-    with pytest.raises(ExtractionError, match="one window a clip"):
+    with pytest.raises(ExtractionError, match="one window per clip"):
         extract(encoder, data, tmp_path / "other", ("direct",))
 
 
 def test_narrow_storage_and_tokens(tiny, voices, tmp_path):
-    run = extract(tiny, voices.limited(8), tmp_path / "r", ("head", "tokens"), dtype="float16", heads=("S0B1H2", "S3B0H9"))
+    run = extract(tiny, voices.limited(8), tmp_path / "r", ("head", "tokens"), dtype="float16", units="S3B0H9 S0B1H2")
     assert run.heads[:].dtype == torch.float16
     assert run.array("embedding.joint")[:].dtype == torch.float32
     assert run.array("tokens.S0B1H2").shape == (8, 16, 64, 8)

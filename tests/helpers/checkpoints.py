@@ -28,7 +28,7 @@ from transformers import (
 )
 from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
-from residual_audio.models.registry import TINY
+from residual_audio.models.encoders.clap import TINY
 from tests.helpers import msclap_reference
 
 TEXTS = ["this is the sound of a dog", "a recording of rain on a roof", "church bells! far away"]

@@ -9,7 +9,7 @@ from residual_audio.spectra import Basis
 
 def width(encoder, place):
     if place.form == "embedding":
-        return encoder.dim if encoder.readout.joint in ("mlp", "linear") else encoder.units.d_model[-1]
+        return encoder.readout.width
     stage = place.blocks[0][0]
     return encoder.units.d_head[stage] if place.form == "heads" else encoder.units.d_model[stage]
 

@@ -8,7 +8,7 @@ from residual_audio.audio import Prepared, Waveform
 from residual_audio.images import ImageError, as_rgb
 from residual_audio.media import MediaError
 from residual_audio.models.batching import prepared_ahead
-from residual_audio.models.vit import VIT_DEFAULT as POLICY
+from residual_audio.models.encoders.vit import DEFAULT as POLICY
 from tests.helpers.pictures import picture
 
 

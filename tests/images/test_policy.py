@@ -9,9 +9,9 @@ from PIL import Image
 from transformers import BitImageProcessorPil, CLIPImageProcessorPil, ViTImageProcessorPil
 
 from residual_audio.images import ImageError, ImagePreprocessing, read_policy
-from residual_audio.models.clip import DEFAULT as CLIP
-from residual_audio.models.vit import DINO_DEFAULT as DINO
-from residual_audio.models.vit import VIT_DEFAULT as VIT
+from residual_audio.models.encoders.clip import DEFAULT as CLIP
+from residual_audio.models.encoders.dinov2 import DEFAULT as DINO
+from residual_audio.models.encoders.vit import DEFAULT as VIT
 from tests.helpers.pictures import picture
 
 SMALL = {"size": {"shortest_edge": 40}, "crop_size": {"height": 32, "width": 30}}

@@ -174,6 +174,11 @@ def test_classes_are_called_what_the_run_calls_them(run, tiny, monkeypatch):
     assert asked == [list(names.values())]
 
 
+def test_texts_that_are_not_kept_need_an_encoder(run):
+    with pytest.raises(MeaningError, match="not in the cache"):
+        text_directions(run.info, ["a text that is not kept"])
+
+
 @pytest.mark.parametrize(
     ("choices", "says"),
     [

@@ -1,29 +1,20 @@
-"""Token maps sum to the score, and a unit's map to its direct share, on every adapter."""
+"""Token maps sum to the score, and a unit's map to its direct share, on every layout."""
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
-from residual_audio.audio import Waveform
 from residual_audio.decomposition.joint import Held, joint_shares
 from residual_audio.extraction.capture import Capture
 from residual_audio.meaning.tokens import spread, token_map
 from residual_audio.models import load_encoder
 from residual_audio.units import Unit
-
-LAYOUTS = ["tiny", "laion_dir", "fused_dir", "msclap_path", "whisper_dir", "ast_dir"]
-
-
-def prepared(encoder, seed=0):
-    rng = np.random.default_rng(seed)
-    wave = 0.1 * rng.standard_normal(encoder.policy.samples).astype(np.float32)
-    return encoder.prepare(Waveform(wave, encoder.policy.sample_rate)).features.to(encoder.dtype)
+from tests.helpers.layouts import ALL, noise, open_layout
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", ALL)
 def test_the_map_sums_to_the_cosine_and_each_units_to_its_share(name, request):
-    encoder = load_encoder("tiny" if name == "tiny" else request.getfixturevalue(name))
+    encoder = open_layout(name, request)
     for dtype, tolerance in ((torch.float32, 2e-5), (torch.float64, 1e-11)):
         encoder.module.to(dtype)
         direction = F.normalize(torch.randn(encoder.dim, generator=torch.Generator().manual_seed(1), dtype=dtype), dim=0)
@@ -31,7 +22,7 @@ def test_the_map_sums_to_the_cosine_and_each_units_to_its_share(name, request):
 
 
 def assert_sums(encoder, direction, tolerance):
-    x, short = prepared(encoder), torch.zeros(1, dtype=torch.bool)
+    x, short = noise(encoder, 1), torch.zeros(1, dtype=torch.bool)
     found = token_map(encoder, x, short, direction)
     with torch.no_grad():
         embedding = encoder.encode(x, short)[0]
@@ -52,7 +43,7 @@ def assert_sums(encoder, direction, tolerance):
 def test_units_add_up_to_the_map_and_spreading_keeps_the_sum():
     encoder = load_encoder("tiny")
     direction = encoder.embed_text(["rain"])[0]
-    found = token_map(encoder, prepared(encoder), torch.zeros(1, dtype=torch.bool), direction)
+    found = token_map(encoder, noise(encoder, 1), torch.zeros(1, dtype=torch.bool), direction)
     heads = encoder.units.where("head")
     rest = [u for u in encoder.units if u.kind != "head"]
     assert torch.allclose(found.of(*heads) + found.of(*rest), found.of(), atol=1e-7)

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoTokenizer, ClapFeatureExtractor, ClapModel
 
 from residual_audio.models import EncoderError, load_encoder
-from residual_audio.models.registry import TINY
+from residual_audio.models.encoders.clap import TINY
 from tests.helpers import checkpoints
 
 

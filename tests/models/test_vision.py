@@ -9,6 +9,7 @@ import torch
 from transformers import AutoTokenizer, CLIPModel, Dinov2Model, ViTModel
 
 from residual_audio.models import EncoderError, load_encoder
+from residual_audio.options import OptionError
 from tests.helpers import checkpoints
 from tests.helpers.pictures import picture
 
@@ -65,8 +66,8 @@ def test_a_pooler_that_is_not_there_is_not_made_up(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     load_encoder(checkpoints.vit(tmp_path / "a", pooler=False)).save(tmp_path / "b")
-    _, found = ViTModel.from_pretrained(tmp_path / "b", output_loading_info=True)
-    assert {k.split(".")[0] for k in found["missing_keys"]} == {"pooler"}
+    _, info = ViTModel.from_pretrained(tmp_path / "b", output_loading_info=True)
+    assert {k.split(".")[0] for k in info["missing_keys"]} == {"pooler"}
 
 
 def test_newer_checkpoints_keep_the_policy_inside_the_processor(clip_dir, tmp_path):
@@ -91,10 +92,10 @@ def test_sizes_that_do_not_meet_are_told(vit_dir, tmp_path):
 
 
 def test_what_is_about_sounds_is_refused(clip_dir):
-    with pytest.raises(EncoderError, match="takes images"):
+    with pytest.raises(OptionError, match="takes images"):
         load_encoder(clip_dir, crop="centre")
-    with pytest.raises(EncoderError, match="embed"):
-        load_encoder(clip_dir).embed(["x.wav"])
+    with pytest.raises(EncoderError, match="have no sample rate"):
+        load_encoder(clip_dir).embed(["x.png"], sample_rate=16000)
 
 
 def test_images_in_memory(clip_dir):

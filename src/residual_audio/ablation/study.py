@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -16,18 +16,16 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from ..audio import Prepared
-from ..data import Clip, Dataset
+from ..data import Dataset
 from ..data.prompts import DEFAULT_TEMPLATE
 from ..evaluation import EvaluationError, FoldClassifier, choose_classifier
 from ..evaluation.directions import class_directions
 from ..evaluation.folds import with_folds
 from ..extraction.extract import identity, open_or_create
-from ..extraction.shard import Settings, as_batch
+from ..extraction.shard import Settings
 from ..extraction.store import Store, shard_name
-from ..media import MediaError
 from ..models import Encoder
-from ..models.batching import prepared_ahead
+from ..models.batching import as_batch, batches
 from ..results import provenance
 from .engine import ABLATABLE, Ablation, Replacements, UnitMeans
 from .first_order import first_order
@@ -37,25 +35,6 @@ BASE = "base.safetensors"
 LONGEST_NAME = 80
 
 
-def batches(
-    encoder: Encoder, clips: Sequence[Clip], size: int, workers: int | None
-) -> Iterator[tuple[list[Clip], list[Prepared], dict[str, str]]]:
-    """Readable clips ``size`` at a time at fixed places, and the errors of the others."""
-    outcomes = prepared_ahead([c.source for c in clips], encoder.prepare, workers, ahead=2 * size)
-    good: list[Clip] = []
-    ready: list[Prepared] = []
-    errors: dict[str, str] = {}
-    for place, (clip, prepared) in enumerate(zip(clips, outcomes, strict=True), start=1):
-        if isinstance(prepared, MediaError):
-            errors[clip.id] = str(prepared)
-        else:
-            good.append(clip)
-            ready.append(prepared)
-        if place % size == 0 or place == len(clips):
-            yield good, ready, errors
-            good, ready, errors = [], [], {}
-
-
 def survey(encoder: Encoder, dataset: Dataset, batch_size: int, workers: int | None, store: Store,
            advance: Callable[[int], object] | None) -> tuple[Tensor, Replacements, dict[str, str]]:  # fmt: skip
     """Embeddings of the whole model and the units' means: one plain forward of every clip, kept in the store."""
@@ -63,13 +42,13 @@ def survey(encoder: Encoder, dataset: Dataset, batch_size: int, workers: int | N
         means = UnitMeans(encoder)
         parts: list[Tensor] = []
         failed: dict[str, str] = {}
-        for good, ready, errors in batches(encoder, dataset.clips, batch_size, workers):
-            failed |= errors
-            if good:
-                features, longer, _ = as_batch(encoder, ready)
+        for batch in batches([c.source for c in dataset.clips], encoder.prepare, batch_size, workers):
+            failed |= {dataset.clips[row].id: str(error) for row, error in batch.errors.items()}
+            if batch.clips:
+                features, longer, _ = as_batch(encoder, batch.clips)
                 parts.append(means.run(features, longer).cpu())
             if advance is not None:
-                advance(len(good) + len(errors))
+                advance(len(batch))
         if not parts:
             first = next(iter(failed.values()), "the dataset is empty")
             raise EvaluationError(f"{dataset.name}: none of {len(dataset)} clips could be read; the first error: {first}")
@@ -182,11 +161,11 @@ def run_shards(ablation: Ablation, dataset: Dataset, classifier: FoldClassifier,
     clips = [c for n in numbers for c in dataset.clips[n * size : (n + 1) * size]]
     if advance is not None:
         advance(len(dataset) - len(clips))
-    for number, (good, ready, errors) in zip(numbers, batches(encoder, clips, size, workers), strict=True):
-        if errors:
-            raise EvaluationError(f"{next(iter(errors))} could be read a moment ago and cannot now: {next(iter(errors.values()))}")
-        rows = slice(number * size, number * size + len(good))
-        features, longer, _ = as_batch(encoder, ready)
+    for number, batch in zip(numbers, batches([c.source for c in clips], encoder.prepare, size, workers), strict=True):
+        for row, error in batch.errors.items():
+            raise EvaluationError(f"{clips[row].id} could be read a moment ago and cannot now: {error}")
+        rows = slice(number * size, number * size + len(batch))
+        features, longer, _ = as_batch(encoder, batch.clips)
         score = margin_score(classifier, targets, rows)
         estimate = first_order(encoder, features, longer, score, ablation.units, ablation.replacements)
         plain, changed = ablation.run(features, longer)
@@ -197,4 +176,4 @@ def run_shards(ablation: Ablation, dataset: Dataset, classifier: FoldClassifier,
         }
         store.write_tensors(shard_name(number), tensors)
         if advance is not None:
-            advance(len(good))
+            advance(len(batch))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 
 from ..models import Encoder
+from ..writing import drafted_folder
 from .gain import GainSet, ResiDual
 from .select import Place
 
@@ -71,7 +70,6 @@ def save_adapter(folder: str | Path, encoder: Encoder, residual: ResiDual) -> Pa
     folder = Path(folder)
     if folder.exists() and any(folder.iterdir()) and not (folder / CONFIG).exists():
         raise AdapterError(f"{folder} is not empty and holds no adapter; choose another --out")
-    folder.parent.mkdir(parents=True, exist_ok=True)
     tensors = {f"{i}.{k}": getattr(s, k).contiguous() for i, s in enumerate(residual.sets) for k in ("axes", "mean", "variance", "gain")}
     config = {
         "peft_type": "RESIDUAL",
@@ -82,16 +80,12 @@ def save_adapter(folder: str | Path, encoder: Encoder, residual: ResiDual) -> Pa
         "trained_parameters": residual.trained,
         "notes": residual.notes,
     }
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
+    with drafted_folder(folder) as draft:
         save_file(tensors, draft / WEIGHTS)
         (draft / CONFIG).write_text(json.dumps(config, indent=2, default=str) + "\n")
         (draft / CARD).write_text(card(encoder, residual))
         if folder.exists():
             shutil.rmtree(folder)
-        os.replace(draft, folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return folder
 
 

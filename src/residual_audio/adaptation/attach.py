@@ -10,25 +10,21 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..models import BlockSite, Encoder
-from ..models.recording import record
+from ..models.recording import Block, Reach, record
 from .gain import GainSet, MeanRule, ResiDual
+from .select import REACH
 
-REACH = {"heads": "heads", "blocks": "write", "stages": "write", "mlps": "mlp"}
-
-
-def joint_is_last_linear(encoder: Encoder) -> bool:
-    """Whether the embedding leaves a linear layer (LAION, CLIP); else final-embedding gains act on the pooled output before it."""
-    return encoder.readout.joint in ("mlp", "linear")
+Change = Callable[[Tensor], Tensor]
 
 
-def head_change(found: GainSet, heads: int, mean: MeanRule, gain: Tensor) -> Callable[[Tensor], Tensor]:
+def head_change(gains: GainSet, heads: int, mean: MeanRule, gain: Tensor) -> Change:
     """Concatenated head outputs → the same with the place's heads reweighted."""
-    matrix = found.matrix(gain)
-    offset = found.offset(matrix, mean)
-    chosen = list(found.place.heads)
+    matrix = gains.matrix(gain)
+    offset = gains.offset(matrix, mean)
+    chosen = list(gains.place.heads)
 
     def change(z: Float[Tensor, "*token hd"]) -> Float[Tensor, "*token hd"]:
-        split = z.unflatten(-1, (heads, -1))
+        split: Tensor = z.unflatten(-1, (heads, -1))
         if len(chosen) == heads:
             return (torch.einsum("...hd,hed->...he", split, matrix) + offset).flatten(-2)
         out = split.clone()
@@ -38,11 +34,21 @@ def head_change(found: GainSet, heads: int, mean: MeanRule, gain: Tensor) -> Cal
     return change
 
 
-def vector_change(found: GainSet, mean: MeanRule, gain: Tensor) -> Callable[[Tensor], Tensor]:
+def vector_change(gains: GainSet, mean: MeanRule, gain: Tensor) -> Change:
     """A write or an embedding → the same, reweighted."""
-    matrix = found.matrix(gain)
-    offset = found.offset(matrix, mean)[0]
+    matrix = gains.matrix(gain)
+    offset = gains.offset(matrix, mean)[0]
     return lambda x: x @ matrix[0].mT + offset
+
+
+def _reaching(changes: dict[Block, Change]) -> Reach | None:
+    """One reach that changes every block of ``changes``; None where there is none."""
+
+    def act(site: BlockSite, x: Tensor) -> Tensor | None:
+        change = changes.get(site.key)
+        return None if change is None else change(x)
+
+    return act if changes else None
 
 
 @contextmanager
@@ -52,46 +58,24 @@ def attached(encoder: Encoder, residual: ResiDual, gains: Sequence[Tensor] | Non
     ``gains`` take the place of the stored ones, so that a gradient can reach them. The weights are not touched.
     """
     values = [s.gain for s in residual.sets] if gains is None else list(gains)
-    by_reach: dict[str, dict[tuple[int, int], Callable[[Tensor], Tensor]]] = {"heads": {}, "write": {}, "mlp": {}}
-    final: Callable[[Tensor], Tensor] | None = None
-    count = {(s.stage, s.block): s.heads for s in encoder.sites}
-    for found, gain in zip(residual.sets, values, strict=True):
-        if found.place.form == "embedding":
-            final = vector_change(found, residual.mean, gain)
-        elif found.place.form == "heads":
-            by_reach["heads"][found.place.blocks[0]] = head_change(found, count[found.place.blocks[0]], residual.mean, gain)
+    by_reach: dict[str, dict[Block, Change]] = {"heads": {}, "write": {}, "mlp": {}}
+    final: Change | None = None
+    count = {site.key: site.heads for site in encoder.sites}
+    for one, gain in zip(residual.sets, values, strict=True):
+        if one.place.form == "embedding":
+            final = vector_change(one, residual.mean, gain)
+        elif one.place.form == "heads":
+            by_reach["heads"][one.place.blocks[0]] = head_change(one, count[one.place.blocks[0]], residual.mean, gain)
         else:
-            change = vector_change(found, residual.mean, gain)
-            by_reach[REACH[found.place.form]] |= dict.fromkeys(found.place.blocks, change)
+            by_reach[REACH[one.place.form]] |= dict.fromkeys(one.place.blocks, vector_change(one, residual.mean, gain))
     with ExitStack() as stack:
         for reach, changes in by_reach.items():
-            if changes:
-                sites = tuple(s for s in encoder.sites if (s.stage, s.block) in changes)
-
-                def act(site: BlockSite, x: Tensor, changes=changes) -> Tensor:
-                    return changes[site.stage, site.block](x)
-
-                stack.enter_context(record(encoder, sites=sites, silent_ok=True, **{reach: act}))
+            # Only the changed blocks are hooked: a hook costs time in every block that has one.
+            sites = tuple(s for s in encoder.sites if s.key in changes)
+            act = {reach: _reaching(changes)}
+            stack.enter_context(
+                record(encoder, heads=act.get("heads"), write=act.get("write"), mlp=act.get("mlp"), sites=sites, silent_ok=True)
+            )
         if final is not None:
-            stack.enter_context(_final(encoder, final))
+            stack.enter_context(encoder.readout.changed(encoder, final))
         yield
-
-
-@contextmanager
-def _final(encoder: Encoder, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Reweight the final embedding: the pooled output where a nonlinear projection follows it, else the embedding itself."""
-    if encoder.readout.joint == "residual":
-        layer = encoder.module.get_submodule(encoder.readout.linear1)
-        handle = layer.register_forward_pre_hook(lambda module, args: (change(args[0]),))
-        try:
-            yield
-        finally:
-            handle.remove()
-        return
-    encode, read = encoder.encode, encoder.read
-    encoder.encode = lambda *args: change(encode(*args))  # type: ignore[method-assign]
-    encoder.read = lambda stream: change(read(stream))  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        del encoder.encode, encoder.read

@@ -14,14 +14,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ..audio import AudioSource
-from ..extraction.shard import as_batch
 from ..media import MediaError
 from ..models import BlockSite, Encoder
-from ..models.batching import prepared_ahead
-from ..models.recording import record
+from ..models.batching import as_batch, batches
+from ..models.encoder import Source
+from ..models.recording import Block, Look, Reach, record
 from ..spectra import Basis, Moments, principal_axes
-from .select import Place
+from .select import REACH, Place
 
 # Streams above this size go to a file in the temporary folder instead of memory.
 IN_MEMORY = 4 * 2**30
@@ -99,7 +98,7 @@ def room(shape: tuple[int, ...], limit: int) -> Float[np.ndarray, "clip ..."]:
 
 def cache_streams(
     encoder: Encoder,
-    sources: Sequence[AudioSource],
+    sources: Sequence[Source],
     block: int | None,
     batch_size: int = 16,
     workers: int | None = None,
@@ -111,35 +110,21 @@ def cache_streams(
     longer = np.zeros(len(sources), dtype=bool)
     errors: dict[int, str] = {}
     readable: list[int] = []
-    waiting: list = []
-    kept = 0
-
-    def flush() -> None:
-        nonlocal kept, values
-        if waiting:
-            features, long, _ = as_batch(encoder, waiting)
-            if len(features) != len(waiting):
-                raise MediaError("adaptation takes one window a clip; use --crop start or centre")
-            found = features if block is None else entering(encoder, features, long, block)
-            values = room((len(sources), *found.shape[1:]), limit) if values is None else values
-            values[kept : kept + len(waiting)] = found.float().cpu().numpy()
-            longer[kept : kept + len(waiting)] = long.cpu().numpy()
-            kept += len(waiting)
-            waiting.clear()
-
-    for row, found in enumerate(prepared_ahead(sources, encoder.prepare, workers, ahead=2 * batch_size)):
-        if isinstance(found, MediaError):
-            errors[row] = str(found)
-        else:
-            readable.append(row)
-            waiting.append(found)
-        if len(waiting) >= batch_size:
-            flush()
+    for batch in batches(sources, encoder.prepare, batch_size, workers):
+        errors |= {row: str(error) for row, error in batch.errors.items()}
+        if batch.clips:
+            features, long, _ = as_batch(encoder, batch.clips)
+            if len(features) != len(batch.clips):
+                raise MediaError("adaptation takes one window per clip; use --crop start or centre")
+            streams = features if block is None else entering(encoder, features, long, block)
+            values = room((len(sources), *streams.shape[1:]), limit) if values is None else values
+            rows = slice(len(readable), len(readable) + len(batch.clips))
+            values[rows], longer[rows] = streams.float().cpu().numpy(), long.cpu().numpy()
+            readable += batch.rows
         if advance is not None:
-            advance(1)
-    flush()
-    found = np.empty((0, 0), dtype=np.float32) if values is None else values[:kept]
-    return Streams(encoder, block, found, longer[:kept], np.array(readable, dtype=np.int64), errors)
+            advance(len(batch))
+    kept = np.empty((0, 0), dtype=np.float32) if values is None else values[: len(readable)]
+    return Streams(encoder, block, kept, longer[: len(readable)], np.array(readable, dtype=np.int64), errors)
 
 
 def advanced(inputs: Streams, block: int, size: int = 16, limit: int = IN_MEMORY) -> Streams:
@@ -148,9 +133,9 @@ def advanced(inputs: Streams, block: int, size: int = 16, limit: int = IN_MEMORY
     for start in range(0, len(inputs), size):
         rows = np.arange(start, min(start + size, len(inputs)))
         longer = torch.from_numpy(inputs.longer[rows]).to(inputs.encoder.device)
-        found = entering(inputs.encoder, inputs.batch(rows), longer, block).float().cpu().numpy()
-        values = room((len(inputs), *found.shape[1:]), limit) if values is None else values
-        values[rows] = found
+        streams = entering(inputs.encoder, inputs.batch(rows), longer, block).float().cpu().numpy()
+        values = room((len(inputs), *streams.shape[1:]), limit) if values is None else values
+        values[rows] = streams
     return replace(inputs, block=block, values=inputs.values if values is None else values)
 
 
@@ -159,36 +144,34 @@ def place_moments(streams: Streams, rows: Rows, places: Sequence[Place], level: 
     """Moments of what every place reweights, over the clips ``rows``: of all tokens, or of each clip's mean."""
     encoder = streams.encoder
     totals: list[Moments | None] = [None] * len(places)
-    wanted = {"heads": {}, "write": {}, "mlp": {}}  # type: dict[str, dict[tuple[int, int], list[int]]]
+    wanted: dict[str, dict[Block, list[int]]] = {"heads": {}, "write": {}, "mlp": {}}
     for i, place in enumerate(places):
-        reach = {"heads": "heads", "mlps": "mlp"}.get(place.form, "write")
         for pair in place.blocks:
-            wanted[reach].setdefault(pair, []).append(i)
+            wanted[REACH[place.form]].setdefault(pair, []).append(i)
     clips = 0
 
     def add(index: int, x: Float[Tensor, "row unit d"]) -> None:
-        found = Moments.of(x)
-        before = totals[index]
-        totals[index] = found if before is None else before + found
+        before, more = totals[index], Moments.of(x)
+        totals[index] = more if before is None else before + more
 
-    def see(reach: str) -> Callable[[BlockSite, Tensor], None]:
+    def see(reach: str) -> Reach | None:
         def act(site: BlockSite, x: Tensor) -> None:
-            for index in wanted[reach].get((site.stage, site.block), []):
+            for index in wanted[reach].get(site.key, []):
                 place = places[index]
-                rows_ = x.reshape(-1, x.shape[-1]) if level == "token" else x.reshape(clips, -1, x.shape[-1]).mean(1)
-                split = rows_.unflatten(-1, (site.heads, -1))[:, list(place.heads)] if place.form == "heads" else rows_[:, None]
-                add(index, split)
+                seen = x.reshape(-1, x.shape[-1]) if level == "token" else x.reshape(clips, -1, x.shape[-1]).mean(1)
+                add(index, seen.unflatten(-1, (site.heads, -1))[:, list(place.heads)] if place.form == "heads" else seen[:, None])
 
-        return act
+        return act if wanted[reach] else None
 
-    reaches = {reach: see(reach) for reach, pairs in wanted.items() if pairs}
-    sites = tuple(s for s in encoder.sites[streams.block or 0 :] if any((s.stage, s.block) in pairs for pairs in wanted.values()))
+    sites = tuple(s for s in encoder.sites[streams.block or 0 :] if any(s.key in pairs for pairs in wanted.values()))
     final = [i for i, p in enumerate(places) if p.form == "embedding"]
     pooled: list[Tensor] = []
-    inputs = {encoder.readout.linear1: pooled.append} if final and encoder.readout.joint == "residual" else {}
+    inputs: dict[str, Look] = {}
+    if final and encoder.readout.changes_pooled and encoder.readout.pooled_at is not None:
+        inputs[encoder.readout.pooled_at] = pooled.append
     for start in range(0, len(rows), size):
         clips = len(rows[start : start + size])
-        with record(encoder, sites=sites, inputs=inputs, silent_ok=True, **reaches):
+        with record(encoder, sites=sites, inputs=inputs, silent_ok=True, heads=see("heads"), write=see("write"), mlp=see("mlp")):
             embedding = streams.run(rows[start : start + size])
         for index in final:
             add(index, (pooled.pop() if inputs else embedding)[:, None])
@@ -197,8 +180,9 @@ def place_moments(streams: Streams, rows: Rows, places: Sequence[Place], level: 
 
 def axes_for(encoder: Encoder, moments: Moments) -> Basis:
     """Principal axes in the encoder's precision."""
-    basis, put = principal_axes(moments), dict(dtype=encoder.dtype, device=encoder.device)
-    return Basis(basis.axes.to(**put), basis.variance.to(**put), basis.mean.to(**put))
+    basis = principal_axes(moments)
+    axes, variance, mean = (x.to(encoder.device, encoder.dtype) for x in (basis.axes, basis.variance, basis.mean))
+    return Basis(axes, variance, mean)
 
 
 def place_bases(streams: Streams, rows: Rows, places: Sequence[Place], level: Literal["token", "clip"]) -> list[Basis]:

@@ -79,7 +79,7 @@ def token_weights(
 def weighted_positions(
     tokens: Float[Tensor, "clip token d"], pick: Int[Tensor, " token"], weights: Float[Tensor, "clip group position"]
 ) -> Float[Tensor, "clip position d"]:
-    """Σ over groups of ω · u, one vector a position. ``pick`` brings the tokens into group layout."""
+    """Σ over groups of ω · u, one vector per position. ``pick`` brings the tokens into group layout."""
     clips, groups, positions = weights.shape
     grouped = tokens[:, pick].view(clips, groups, positions, -1)
     return (grouped * weights[..., None]).sum(1)

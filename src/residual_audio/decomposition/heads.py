@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def split_heads(concatenated: Float[Tensor, "*batch head_x_d_head"], heads: int) -> Float[Tensor, "*batch head d_head"]:
-    """The input of the output projection as one vector a head."""
+    """The input of the output projection as one vector per head."""
     return concatenated.unflatten(-1, (heads, -1))
 
 

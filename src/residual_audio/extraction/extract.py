@@ -14,17 +14,18 @@ from typing import Any
 
 import pandas as pd
 from safetensors import safe_open
-from torch import Tensor
 
 from ..data import Dataset
 from ..models import Encoder
 from ..spectra import Moments
-from .capture import joint_weights
+from ..units import Kind
 from .engines import local
+from .reopen import differences, kept_weights, loading_record
 from .run import MOMENTS, WEIGHTS, Run, write_clips
 from .shard import ExtractionError, Settings, ShardWriter
 from .store import Store, StoreError, shard_name
 
+HEADS: tuple[Kind, ...] = ("head",)
 PACKAGES = ("residual-audio", "torch", "transformers", "numpy", "soundfile", "soxr")
 
 
@@ -41,24 +42,12 @@ def identity(encoder: Encoder, dataset: Dataset, settings: Settings) -> dict[str
     }
 
 
-def differences(old: dict[str, Any], new: dict[str, Any], path: str = "") -> list[str]:
-    """Where two identities differ, as ``settings.batch_size: 16 → 8``."""
-    found = []
-    for key in sorted(set(old) | set(new)):
-        a, b = old.get(key), new.get(key)
-        if isinstance(a, dict) and isinstance(b, dict):
-            found += differences(a, b, f"{path}{key}.")
-        elif a != b:
-            found.append(f"{path}{key}: {a} → {b}")
-    return found
-
-
-def open_or_create(store: Store, mine: dict[str, Any]) -> None:
-    """Start a run, or make sure that the one that is there is the same."""
-    mine = json.loads(json.dumps(mine))
+def open_or_create(store: Store, wanted: dict[str, Any], notes: dict[str, Any] | None = None) -> None:
+    """Start a run, or make sure that the one that is there is the same. ``notes`` are kept with a new run, and not compared."""
+    wanted = json.loads(json.dumps(wanted))
     if store.exists("run.json"):
         there = store.read_json("run.json")
-        changed = differences({k: there.get(k) for k in mine}, mine)
+        changed = differences({k: there.get(k) for k in wanted}, wanted)
         if changed:
             shown = "\n  ".join(changed[:6])
             raise StoreError(
@@ -67,24 +56,13 @@ def open_or_create(store: Store, mine: dict[str, Any]) -> None:
         return
     if store.names("."):
         raise StoreError(f"{store.address} is not empty and holds no run; choose another --out")
-    store.write_json("run.json", {**mine, "status": "running", "begun": datetime.now(UTC).isoformat(timespec="seconds")})
+    begun = datetime.now(UTC).isoformat(timespec="seconds")
+    store.write_json("run.json", {**wanted, **(notes or {}), "status": "running", "begun": begun})
 
 
-def kept_weights(encoder: Encoder) -> dict[str, Tensor]:
-    """The weights from which contributions and joint shares are derived."""
-    tensors = {}
-    for site in encoder.sites:
-        projection = encoder.module.get_submodule(site.projection)
-        tensors[f"projection.{site.stage}.{site.block}.weight"] = projection.weight
-        tensors[f"projection.{site.stage}.{site.block}.bias"] = projection.bias
-    joint = joint_weights(encoder)
-    if joint is not None:
-        named = {"first": joint.first, "second": joint.second, "first_bias": joint.first_bias, "second_bias": joint.second_bias}
-        tensors |= {f"joint.{k}": v for k, v in named.items() if v is not None}
-        if joint.norm is not None:
-            eps = joint.norm.weight.new_tensor(joint.norm.eps)
-            tensors |= {"joint.norm.weight": joint.norm.weight, "joint.norm.bias": joint.norm.bias, "joint.norm.eps": eps}
-    return {k: v.detach().clone() for k, v in tensors.items()}
+def reopening_notes(encoder: Encoder, dataset: Dataset) -> dict[str, Any]:
+    """What a run keeps so that it can open its encoder and name its classes by itself; no part of its identity."""
+    return {"loading": loading_record(encoder), "class_names": {label: dataset.names[label] for label in dataset.labels}}
 
 
 def missing_shards(store: Store, clips: int, settings: Settings) -> list[int]:
@@ -108,7 +86,6 @@ def finish(store: Store, dataset: Dataset, settings: Settings, encoder: Encoder)
                     totals[level] = totals[level] + part if level in totals else part
     if totals:
         store.write_tensors(MOMENTS, {k: v for level, m in totals.items() for k, v in m.tensors(f"moments.{level}").items()})
-    store.write_tensors(WEIGHTS, kept_weights(encoder))
     rows = [
         {"id": c.id, "path": c.path, "label": c.label, "fold": c.fold, "status": "error" if errors[c.id] else "ok", "error": errors[c.id]}
         for c in dataset.clips
@@ -116,9 +93,8 @@ def finish(store: Store, dataset: Dataset, settings: Settings, encoder: Encoder)
     write_clips(store, pd.DataFrame(rows))
     info = store.read_json("run.json")
     broken = sum(bool(e) for e in errors.values())
-    store.write_json(
-        "run.json", {**info, "status": "complete", "clips": {"ok": len(rows) - broken, "errors": broken}, "labels": list(dataset.labels)}
-    )
+    outcome = {"status": "complete", "clips": {"ok": len(rows) - broken, "errors": broken}, "labels": list(dataset.labels)}
+    store.write_json("run.json", {**reopening_notes(encoder, dataset), **info, **outcome})
 
 
 def extract(
@@ -129,7 +105,7 @@ def extract(
     *,
     batch_size: int = 16,
     dtype: str = "float32",
-    heads: tuple[str, ...] = (),
+    units: str = "",
     engine: str = "local",
     workers: int | None = None,
     advance: Callable[[int], object] | None = None,
@@ -137,15 +113,19 @@ def extract(
 ) -> Run:
     """Record ``granularity`` of every clip into the directory ``out`` and open it.
 
-    Killed at any moment, the same call goes on where it stopped, and the result is bit-identical to an uninterrupted
-    one. Clips that cannot be read are listed in ``clips.parquet`` and left out of the arrays.
+    ``units`` selects the heads whose token maps are kept (with ``tokens``), such as ``"S2B1H7 S0B1H2"``.
+    Killed at any moment, the same call resumes, and the result is bit-identical to an uninterrupted one. Clips that
+    cannot be read are listed in ``clips.parquet`` and left out of the arrays.
     """
-    settings = Settings(tuple(granularity), batch_size, dtype, tuple(heads))
+    heads = encoder.units.select(units, only=HEADS) if units else ()
+    settings = Settings(tuple(granularity), batch_size, dtype, tuple(u.label for u in heads))
     store = Store(str(out))
     if engine not in ("local", "ray"):
         raise ExtractionError(f"unknown engine {engine!r}; one of local, ray")
     with store.locked():
-        open_or_create(store, identity(encoder, dataset, settings))
+        open_or_create(store, identity(encoder, dataset, settings), reopening_notes(encoder, dataset))
+        if not store.exists(WEIGHTS):
+            store.write_tensors(WEIGHTS, kept_weights(encoder))
         todo = missing_shards(store, len(dataset), settings)
         size = settings.shard_size
         jobs = [(n, dataset.clips[n * size : (n + 1) * size]) for n in todo]

@@ -21,9 +21,10 @@ from ..data import clean_label
 from ..decomposition.direct import Norm
 from ..decomposition.heads import head_contributions
 from ..decomposition.joint import Held, JointWeights, joint_constant, joint_shares
-from ..models import Encoder, EncoderError, load_encoder
+from ..models import Encoder
 from ..spectra import Moments
 from ..units import UnitTable
+from .reopen import reopen
 from .store import Store, StoreError
 
 MOMENTS, WEIGHTS = "moments.safetensors", "weights.safetensors"
@@ -101,24 +102,24 @@ class Run:
 
     @cached_property
     def _shards(self) -> list[tuple[Path, list[dict[str, str]], dict[str, tuple[int, ...]]]]:
-        found = []
+        shards = []
         for name in self.store.names("shards"):
             path = self.store.reading(f"shards/{name}")
             with safe_open(path, "pt") as file:
                 shapes = {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118
-                found.append((path, json.loads(file.metadata()["clips"]), shapes))
-        return found
+                shards.append((path, json.loads(file.metadata()["clips"]), shapes))
+        return shards
 
     @cached_property
     def all_clips(self) -> pd.DataFrame:
         """Every clip with its status and error."""
         if self.store.exists("clips.parquet"):
             return pd.read_parquet(self.store.reading("clips.parquet"))
-        raise StoreError(f"{self.store.address} is not finished; run the same `residual-audio extract` command again to go on")
+        raise StoreError(f"{self.store.address} is not finished; run the same `residual-audio extract` command again to resume it")
 
     @property
     def clips(self) -> pd.DataFrame:
-        """The readable clips: one row a row of the arrays."""
+        """The readable clips: one row per row of the arrays."""
         return self.all_clips[self.all_clips.status == "ok"].reset_index(drop=True)
 
     @property
@@ -148,8 +149,8 @@ class Run:
     def contributions(self, stage: int, block: int, rows: slice | Sequence[int] = slice(None)) -> Float[Tensor, "clip head d_model"]:
         """Pooled contributions of a block's heads, derived from their pooled outputs and the weights, exactly."""
         labels = [u.label for u in self.units.where("head")]
-        mine = [labels.index(u.label) for u in self.units.where("head", stage, block)]
-        heads = self.heads[rows][:, mine].to(torch.float32)
+        own_rows = [labels.index(u.label) for u in self.units.where("head", stage, block)]
+        heads = self.heads[rows][:, own_rows].to(torch.float32)
         return head_contributions(
             heads, self.weights[f"projection.{stage}.{block}.weight"], self.weights[f"projection.{stage}.{block}.bias"]
         )
@@ -189,11 +190,7 @@ class Run:
 
     def open_encoder(self, device: str = "cpu") -> Encoder:
         """The encoder that the run was made with, opened as it was then: same weights, same preprocessing, or an error."""
-        policy, model = self.info["preprocessing"], self.info["model"]
-        encoder = load_encoder(model["name"], device, crop=policy.get("crop"), pad=policy.get("pad"))
-        if (encoder.revision, encoder.policy.hash) != (model["revision"], policy["hash"]):
-            raise EncoderError(f"the run was made with other weights or preprocessing of {model['name']}; extract it again")
-        return encoder
+        return reopen(self.info, self.weights if self.store.exists(WEIGHTS) else {}, device)
 
     def __repr__(self) -> str:
         return f"<Run {self.store.address} · {self.info['model']['name']} on {self.info['dataset']['name']}, {self.info['status']}>"

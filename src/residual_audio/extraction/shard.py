@@ -11,11 +11,9 @@ from torch import Tensor
 
 from ..audio import Prepared
 from ..data import Clip
-from ..media import MediaError
 from ..models import Encoder
-from ..models.batching import prepared_ahead
+from ..models.batching import as_batch, batches
 from ..spectra import Moments
-from ..units import Unit
 from .capture import GRANULARITIES, Capture
 from .store import Store, shard_name
 
@@ -25,7 +23,7 @@ NEVER_NARROWED = ("embedding.", "direct.ratio", "direct.scale", "direct.constant
 
 
 class ExtractionError(ValueError):
-    """An extraction that cannot begin or go on; the message says why, and what to do."""
+    """An extraction that cannot begin or be resumed; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Settings:
         implied = {"embedding", *(("head",) if "moments" in self.granularity else ())}
         object.__setattr__(self, "granularity", tuple(g for g in GRANULARITIES if g in {*self.granularity, *implied}))
         if ("tokens" in self.granularity) != bool(self.token_units):
-            raise ExtractionError("granularity `tokens` goes with the heads to look at, such as --heads S2B1H7,S3B0H1")
+            raise ExtractionError("granularity `tokens` goes with the heads to look at, such as --units 'S2B1H7 S3B0H1'")
 
     @property
     def shard_size(self) -> int:
@@ -63,31 +61,24 @@ class ShardWriter:
     """Runs and writes shards with one encoder."""
 
     def __init__(self, encoder: Encoder, settings: Settings, store: Store, workers: int | None = None) -> None:
-        if "direct" in settings.granularity and encoder.policy.crop == "windows":
-            raise ExtractionError("`direct` shares are exact for one window a clip; use --crop start or centre")
+        if "direct" in settings.granularity and encoder.several_windows:
+            raise ExtractionError("`direct` shares are exact for one window per clip; use --crop start or centre")
         units = [encoder.units[encoder.units.index(label)] for label in settings.token_units]
-        if any(u.kind != "head" for u in units):
-            raise ExtractionError("token maps are of heads, such as S2B1H7")
         self.encoder, self.settings, self.store, self.workers = encoder, settings, store, workers
         self.capture = Capture(encoder, settings.granularity, units)
 
     def write(self, number: int, clips: Sequence[Clip], advance: Callable[[int], object] | None = None) -> None:
         """Extract ``clips`` and write them as shard ``number``."""
-        fates: list[dict[str, object]] = []
+        fates = [{"id": clip.id, "error": ""} for clip in clips]
         arrays: dict[str, list[Tensor]] = {}
         moments: dict[str, list[Moments]] = {"tokens": [], "clips": []}
-        size = self.settings.batch_size
-        batch: list[Prepared] = []
-        outcomes = prepared_ahead([c.source for c in clips], self.encoder.prepare, self.workers, ahead=2 * size)
-        for place, (clip, outcome) in enumerate(zip(clips, outcomes, strict=True), start=1):
-            fates.append({"id": clip.id, "error": str(outcome) if isinstance(outcome, MediaError) else ""})
-            if isinstance(outcome, Prepared):
-                batch.append(outcome)
-            if batch and (place % size == 0 or place == len(clips)):
-                self._run(batch, arrays, moments)
-                batch.clear()
+        for batch in batches([c.source for c in clips], self.encoder.prepare, self.settings.batch_size, self.workers):
+            for row, error in batch.errors.items():
+                fates[row]["error"] = str(error)
+            if batch.clips:
+                self._run(batch.clips, arrays, moments)
             if advance is not None:
-                advance(1)
+                advance(len(batch))
         tensors = {key: torch.cat(parts) for key, parts in arrays.items()}
         for level, parts in moments.items():
             if parts:
@@ -106,16 +97,3 @@ class ShardWriter:
                 moments["clips"].append(Moments.of(per_clip))
         if result.moments is not None:
             moments["tokens"].append(result.moments)
-
-
-def as_batch(encoder: Encoder, clips: Sequence[Prepared]) -> tuple[Tensor, Tensor, list[int]]:
-    """Model inputs of several clips, and how many windows each has."""
-    windows = [len(p.features) for p in clips]
-    features = torch.cat([p.features for p in clips]).to(encoder.device, encoder.dtype)
-    longer = torch.tensor([p.longer for p, w in zip(clips, windows, strict=True) for _ in range(w)], device=encoder.device)
-    return features, longer, windows
-
-
-def token_units(labels: str) -> tuple[str, ...]:
-    """``"S2B1H7,S3B0H1"`` → labels, checked to be ones."""
-    return tuple(Unit.parse(label.strip()).label for label in labels.split(",") if label.strip())

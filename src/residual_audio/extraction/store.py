@@ -20,6 +20,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from ..writing import drafted
+
 
 class StoreError(RuntimeError):
     """A run that cannot be written or opened; the message says what to do."""
@@ -40,40 +42,35 @@ class Store:
 
     @property
     def _files(self) -> tuple[fsspec.AbstractFileSystem, str]:
-        return fsspec.core.url_to_fs(self.address)
+        files, root = fsspec.core.url_to_fs(self.address)
+        return files, str(root)
 
     def exists(self, name: str) -> bool:
         files, root = self._files
-        return files.exists(f"{root}/{name}")
+        return bool(files.exists(f"{root}/{name}"))
 
     def names(self, folder: str) -> list[str]:
         """Complete files of a folder, sorted; temporary ones are not listed."""
         files, root = self._files
         if not files.exists(f"{root}/{folder}"):
             return []
-        found = (path.rsplit("/", 1)[-1] for path in files.ls(f"{root}/{folder}", detail=False, refresh=True))
-        return sorted(name for name in found if not name.startswith("."))
+        names = (path.rsplit("/", 1)[-1] for path in files.ls(f"{root}/{folder}", detail=False, refresh=True))
+        return sorted(name for name in names if not name.startswith("."))
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
         """A temporary path to write to; on leaving it becomes ``name``, and if writing failed nothing is left of it."""
-        target = self.local / name if self.local else None
-        folder = target.parent if target else Path(tempfile.gettempdir())
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=folder)
-        os.close(handle)
-        try:
-            yield Path(draft)
-            if target:
-                with open(draft, "rb") as file:
-                    os.fsync(file.fileno())
-                os.replace(draft, target)
-            else:
-                files, root = self._files
-                files.makedirs(f"{root}/{Path(name).parent}", exist_ok=True)
-                files.put_file(draft, f"{root}/{name}")
-        finally:
-            Path(draft).unlink(missing_ok=True)
+        if self.local is not None:
+            with drafted(self.local / name) as draft:
+                yield draft
+            return
+        with tempfile.TemporaryDirectory(prefix="residual-audio-") as folder:
+            draft = Path(folder) / Path(name).name
+            draft.touch()
+            yield draft
+            files, root = self._files
+            files.makedirs(f"{root}/{Path(name).parent}", exist_ok=True)
+            files.put_file(str(draft), f"{root}/{name}")
 
     def reading(self, name: str) -> Path:
         """A local path of a file, fetched once if the folder is remote."""
@@ -84,8 +81,8 @@ class Store:
         key = f"{root.strip('/')}/{name}".replace("/", "_")
         cached = Path(tempfile.gettempdir()) / "residual-audio" / str(files.ukey(f"{root}/{name}")) / key
         if not cached.exists():
-            cached.parent.mkdir(parents=True, exist_ok=True)
-            files.get_file(f"{root}/{name}", str(cached))
+            with drafted(cached) as draft:
+                files.get_file(f"{root}/{name}", str(draft))
         return cached
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
@@ -94,7 +91,8 @@ class Store:
 
     def read_json(self, name: str) -> dict[str, Any]:
         files, root = self._files
-        return json.loads(files.cat_file(f"{root}/{name}"))
+        content: dict[str, Any] = json.loads(files.cat_file(f"{root}/{name}"))
+        return content
 
     def write_tensors(self, name: str, tensors: dict[str, Tensor], header: dict[str, str] | None = None) -> None:
         with self.writing(name) as path:

@@ -1,4 +1,4 @@
-"""Any image file or array → one RGB picture of 8 bits a channel, the same bits every time."""
+"""Any image file or array → one RGB picture of 8 bits per channel, the same bits every time."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def is_image(name: str) -> bool:
 
 def image_files(folder: Path) -> list[Path]:
     """Every image file at any depth, sorted by path; hidden folders are passed over."""
-    found = []
+    files = []
     for place, folders, names in os.walk(folder):
         folders[:] = [f for f in folders if not f.startswith(".")]
-        found += [Path(place, name) for name in names if is_image(name)]
-    return sorted(found)
+        files += [Path(place, name) for name in names if is_image(name)]
+    return sorted(files)
 
 
 def as_rgb(source: ImageSource) -> Image.Image:
@@ -81,7 +81,7 @@ def to_rgb(image: Image.Image, name: str) -> Image.Image:
     pil = pillow()
     image = pil.ImageOps.exif_transpose(image)
     if image.mode == "F":
-        raise ImageError(f"{name}: holds floating-point pixels, whose white is not known; save it with 8 or 16 bits a channel")
+        raise ImageError(f"{name}: holds floating-point pixels, whose white is not known; save it with 8 or 16 bits per channel")
     if image.mode.startswith("I"):
         # Pillow would clip at 255; 65535 is white.
         image = pil.Image.fromarray((np.asarray(image).clip(0, 65535) / 257 + 0.5).astype(np.uint8))

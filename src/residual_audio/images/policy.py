@@ -50,10 +50,10 @@ class ImagePreprocessing:
     @property
     def shape(self) -> tuple[int, int]:
         """Height and width of what the model sees."""
-        found = self.crop or self.size
-        if found is None:
+        shape = self.crop or self.size
+        if shape is None:
             raise ImageError("the checkpoint's preprocessing neither crops nor resizes to one size, so its images cannot share a batch")
-        return found
+        return shape
 
     def resized(self, height: int, width: int) -> tuple[int, int]:
         """Height and width after resizing; the longer edge is rounded down."""
@@ -70,8 +70,8 @@ class ImagePreprocessing:
         height, width = self.resized(image.height, image.width)
         if (height, width) != (image.height, image.width):
             image = image.resize((width, height), resample=pillow().Image.Resampling(self.resample))
-        found = np.asarray(image)
-        return found if self.crop is None else centred(found, self.crop)
+        pixels = np.asarray(image)
+        return pixels if self.crop is None else centred(pixels, self.crop)
 
     def prepare(self, source: ImageSource, filters: None = None) -> Prepared:
         """A picture as the model's input, ``[1, channel, height, width]``."""

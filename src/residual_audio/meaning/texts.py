@@ -1,4 +1,4 @@
-"""Texts as directions of the joint space, kept by model revision, so that a model is opened once a dictionary."""
+"""Texts as directions of the joint space, kept by model revision, so that a model is opened once per dictionary."""
 
 from __future__ import annotations
 
@@ -16,28 +16,14 @@ from torch import Tensor
 
 from ..data.prompts import templates
 from ..evaluation import prompt_directions
-from ..models import Encoder, load_encoder
+from ..models import Encoder
+from ..writing import drafted
 from .dictionary import MeaningError
 
 
 def cache_folder() -> Path:
     """``$RESIDUAL_AUDIO_CACHE/texts``, or in the user's cache."""
     return Path(os.environ.get("RESIDUAL_AUDIO_CACHE") or "~/.cache/residual-audio").expanduser() / "texts"
-
-
-def open_encoder(info: dict[str, Any], device: str = "cpu") -> Encoder:
-    """The encoder of a run, by the run's own record: same weights, same preprocessing, or an error."""
-    name, policy = info["model"]["name"], info["preprocessing"]
-    encoder = load_encoder(name, device, crop=policy.get("crop"), pad=policy.get("pad"))
-    if encoder.policy.hash != policy["hash"] and not encoder.has_text:
-        raise no_words(encoder)
-    for what, mine, theirs in (
-        ("weights", encoder.revision, info["model"]["revision"]),
-        ("preprocessing", encoder.policy.hash, policy["hash"]),
-    ):
-        if mine != theirs:
-            raise MeaningError(f"the run was made with other {what} of {name} ({theirs}; here {mine}); extract it again")
-    return encoder
 
 
 def no_words(encoder: Encoder) -> MeaningError:
@@ -47,7 +33,7 @@ def no_words(encoder: Encoder) -> MeaningError:
 def text_directions(
     info: dict[str, Any], texts: Sequence[str], template: str = "plain", opened: Callable[[], Encoder] | None = None
 ) -> Float[Tensor, "text d"]:
-    """Unit-length embeddings of ``texts``, from the cache or by the run's encoder (``opened()``; else it is loaded).
+    """Unit-length embeddings of ``texts``, from the cache, or by the run's encoder (``opened``, such as ``run.open_encoder``).
 
     The key is the model's revision, the template and the texts: other weights never meet an old file.
     """
@@ -56,12 +42,12 @@ def text_directions(
     path = cache_folder() / f"{key}.safetensors"
     if path.exists():
         return load_file(path)["directions"]
-    encoder = opened() if opened is not None else open_encoder(info)
+    if opened is None:
+        raise MeaningError("these texts are not in the cache, and no encoder was given to embed them; pass opened=run.open_encoder")
+    encoder = opened()
     if not encoder.has_text:
         raise no_words(encoder)
     directions = prompt_directions(encoder, texts, filled).cpu().to(torch.float32).clone()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    save_file({"directions": directions}, draft)
-    os.replace(draft, path)
+    with drafted(path) as draft:
+        save_file({"directions": directions}, draft)
     return directions

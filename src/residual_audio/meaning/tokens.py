@@ -11,21 +11,18 @@ Invariant: the map of all units and constants sums to the cosine of clip and tex
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import cast
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..decomposition.direct import held_scale, token_weights
-from ..decomposition.joint import Held, JointWeights, hold, joint_constant
-from ..decomposition.layout import to_spectrogram
-from ..extraction.capture import Capture, joint_activation
-from ..models import BlockSite, Encoder
-from ..models.recording import Look, record
-from ..units import INPUT, Unit
+from ..decomposition.joint import Held, JointWeights, joint_constant
+from ..models import Encoder
+from ..models.pathways import Pathways
+from ..models.readings import DIRECT
+from ..models.recording import Recording, recorded
+from ..units import Unit
 
 
 @dataclass(frozen=True)
@@ -87,72 +84,50 @@ def token_map(
     encoder: Encoder, features: Float[Tensor, "1 channel frame mel"], longer: Bool[Tensor, " 1"], direction: Float[Tensor, " joint"]
 ) -> TokenMap:
     """Run one clip and lay every unit's share of its cosine with ``direction`` (unit length) over the spectrogram."""
-    plan = Capture(encoder, ())
-    heads: dict[tuple[int, int], Tensor] = {}
-    mlps: dict[tuple[int, int], Tensor] = {}
-    ends: dict[int, Tensor] = {}
-    first: list[Tensor] = []
-    pooled: list[Tensor] = []
+    recording = recorded(encoder, features.to(encoder.device, encoder.dtype), longer.to(encoder.device), DIRECT)
+    return map_of(recording, Pathways(encoder), direction)
 
-    def see(into: dict[tuple[int, int], Tensor], site: BlockSite, x: Tensor) -> None:
-        into[site.stage, site.block] = x.reshape(-1, x.shape[-1])
 
-    def see_entry(site: BlockSite, x: Tensor) -> None:
-        if not first:
-            first.append(x.reshape(-1, x.shape[-1]))
-
-    looks: dict[str, Look] = {}
-    for i, stage in enumerate(encoder.stages):
-        looks[stage.merge_norm or encoder.readout.norm] = partial(ends.__setitem__, i)
-    if encoder.readout.linear1:
-        looks[encoder.readout.linear1] = pooled.append
-    with record(
-        encoder, heads=lambda s, z: see(heads, s, z), mlp=lambda s, m: see(mlps, s, m), entry=see_entry, inputs=looks
-    ):  # fmt: skip
-        embedding = encoder.encode(features.to(encoder.device, encoder.dtype), longer.to(encoder.device))
+def map_of(recording: Recording, ways: Pathways, direction: Float[Tensor, " joint"]) -> TokenMap:
+    """Of the one clip of a recording that keeps ``DIRECT``."""
+    embedding, units = recording.embedding[0], ways.encoder.units
     direction = direction.to(embedding) / embedding.norm()
-    held = None if plan.joint is None else hold(pooled[0], plan.joint, joint_activation(encoder))
-    back = pull_back(direction, plan.joint, held)[0]
-    last = len(encoder.stages) - 1
-    scales = [held_scale(ends[i], merge.norm.eps) for i, merge in enumerate(plan.merges)]
-    weights = [w[0] for w in token_weights(scales, plan.orders, held_scale(ends[last], plan.final.eps), plan.pool)]
-    pulled = [torch.einsum("pod,o->pd", maps, back) for maps in plan.maps]
-
-    def unfolded(stage: int, grouped: Tensor) -> Tensor:
-        """From group layout to the spectrogram's axes."""
-        tokens = torch.empty_like(grouped)
-        tokens[plan.orders[stage]] = grouped
-        return tokens[to_spectrogram(encoder.stages[stage].grid, encoder.strips)]
-
-    units: list[Unit] = [INPUT]
-    maps = [unfolded(0, token_scores(first[0], plan.orders[0], weights[0], pulled[0]))]
-    for site in encoder.sites:
-        key, s = (site.stage, site.block), site.stage
-        projection = cast(nn.Linear, encoder.module.get_submodule(site.projection))
+    held = ways.encoder.readout.hold(recording.pooled)
+    back = pull_back(direction, ways.joint, held)[0]
+    weights = [w[0] for w in ways.weights(recording)]
+    pulled = [torch.einsum("pod,o->pd", maps, back) for maps in ways.maps]
+    maps = [unfolded(ways, 0, token_scores(recording.first_stream[0], ways.orders[0], weights[0], pulled[0]))]
+    for site in ways.encoder.sites:
+        s, projection = site.stage, ways.encoder.linear(site.projection)
         bias = (weights[s] * (pulled[s] @ projection.bias)).flatten() / site.heads
         through = (pulled[s] @ projection.weight).unflatten(-1, (site.heads, -1))
-        split = heads[key].unflatten(-1, (site.heads, -1))
+        split = recording.heads[site.key][0].unflatten(-1, (site.heads, -1))
         for h in range(site.heads):
-            maps.append(unfolded(s, token_scores(split[:, h], plan.picks[key], weights[s], through[:, h]) + bias))
-            units.append(Unit(s, site.block, "head", h))
-        maps.append(unfolded(s, token_scores(mlps[key], plan.orders[s], weights[s], pulled[s])))
-        units.append(Unit(s, site.block, "mlp"))
-    constant = biases(plan, weights, pulled, back, direction, held)
-    grids = [spread(unfolded(s, grouped), maps[0].shape) for s, grouped in enumerate(constant) if grouped is not None]
-    return TokenMap(tuple(units), maps, torch.stack(grids).sum(0), float(F.cosine_similarity(embedding[0], direction, dim=0)))
+            maps.append(unfolded(ways, s, token_scores(split[:, h], ways.picks[site.key], weights[s], through[:, h]) + bias))
+        maps.append(unfolded(ways, s, token_scores(recording.mlps[site.key][0], ways.orders[s], weights[s], pulled[s])))
+    constant = biases(ways, weights, pulled, back, direction, held)
+    grids = [spread(unfolded(ways, s, grouped), maps[0].shape) for s, grouped in enumerate(constant) if grouped is not None]
+    return TokenMap(tuple(units), maps, torch.stack(grids).sum(0), float(F.cosine_similarity(embedding, direction, dim=0)))
+
+
+def unfolded(ways: Pathways, stage: int, grouped: Float[Tensor, " token"]) -> Float[Tensor, "frequency time"]:
+    """From group layout to the spectrogram's axes."""
+    tokens = torch.empty_like(grouped)
+    tokens[ways.orders[stage]] = grouped
+    return tokens[ways.spectrogram(stage)]
 
 
 def biases(
-    plan: Capture, weights: list[Tensor], pulled: list[Tensor], back: Tensor, direction: Tensor, held: Held | None
+    ways: Pathways, weights: list[Tensor], pulled: list[Tensor], back: Tensor, direction: Tensor, held: Held | None
 ) -> list[Tensor | None]:  # fmt: skip
     """What no unit wrote, by stage in group layout: merges' biases where they are written, the readout's evenly over what it pools."""
     stages: list[Tensor | None] = [None]
-    for s, merge in enumerate(plan.merges):
+    for s, merge in enumerate(ways.merges):
         stages.append((weights[s + 1] * (pulled[s + 1] @ (merge.linear @ merge.norm.bias))).flatten())
-    end = plan.final.bias @ back
-    if plan.joint is not None and held is not None:
-        nothing = torch.zeros_like(plan.final.bias)[None]
-        end = end + joint_constant(nothing, plan.joint, held)[0] @ direction
-    readout = end * plan.pool[plan.orders[-1]]
+    end = ways.final.bias @ back
+    if ways.joint is not None and held is not None:
+        nothing = torch.zeros_like(ways.final.bias)[None]
+        end = end + joint_constant(nothing, ways.joint, held)[0] @ direction
+    readout = end * ways.pool[ways.orders[-1]]
     stages[-1] = readout if stages[-1] is None else stages[-1] + readout
     return stages

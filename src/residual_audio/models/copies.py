@@ -1,4 +1,4 @@
-"""Copies of an encoder: with weights of its own, or one a core around the same weights."""
+"""Copies of an encoder: with weights of its own, or one per core around the same weights."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Cores:
     """Shares clips out over the cores of a CPU, each through its own modules around the same weights.
 
     Cores that share every product wait for each other: a part of the clips each is a good deal faster. On other devices, or with a single
-    thread, the encoder itself does everything. Hooks reach a part's own modules: attach to the encoder that the work is given.
+    thread, the encoder itself does everything. Each worker runs its own modules: hook the encoder passed to ``work``.
     """
 
     def __init__(self, encoder: Encoder, count: int | None = None) -> None:
@@ -55,7 +55,7 @@ class Cores:
             torch.set_num_threads(before)
 
     def map(self, work: Callable[..., Any], *columns: Sequence[Any]) -> list[Any]:
-        """``work(encoder, *items)`` for every row of ``columns``, at most one a core at a time; results in order."""
+        """``work(encoder, *items)`` for every row of ``columns``, at most one per core at a time; results in order."""
         rows = list(zip(*columns, strict=True))
         if len(rows) > self.count:
             raise ValueError(f"{len(rows)} parts for {self.count} cores")

@@ -1,18 +1,16 @@
 """What an encoder is to the rest of the package, whichever checkpoint it came from.
 
-An adapter (clap.py, msclap.py, …) says how features become an embedding and NAMES the sites of its units;
+An adapter (encoders/clap.py, encoders/msclap.py, …) says how features become an embedding and NAMES the sites of its units;
 it never repeats a forward pass of the model it adapts.
 """
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -20,10 +18,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from ..audio import AudioSource, Prepared, Preprocessing, as_sources
-from ..images import ImagePreprocessing
+from ..images import ImagePreprocessing, ImageSource
 from ..media import MediaError
 from ..units import UnitTable
-from .batching import prepared_ahead
+from ..writing import drafted_folder
+from .batching import as_batch, batches
+from .loading import Loaded
+from .readout import Readout
+
+Kind = TypeVar("Kind", bound=nn.Module)
+Media = Literal["sounds", "images"]
+Source = AudioSource | ImageSource
 
 
 class EncoderError(ValueError):
@@ -52,6 +57,11 @@ class BlockSite:
     window: int = 0
     shift: int = 0
 
+    @property
+    def key(self) -> tuple[int, int]:
+        """(stage, block)."""
+        return self.stage, self.block
+
 
 @dataclass(frozen=True)
 class StageSite:
@@ -70,24 +80,12 @@ class StageSite:
         return self.merge_norm.rpartition(".")[0] if self.merge_norm else None
 
 
-@dataclass(frozen=True)
-class ReadoutSite:
-    """From the last stream to the embedding: ``norm``, a mean over ``tokens`` (None: all), and the joint projection.
-
-    ``joint``: ``none`` (the pooled output is the embedding), ``linear`` (W₁x), ``mlp`` (linear–activation–linear) or ``residual``
-    (LN(e + W₂·act(e)), e = W₁x); ``linear1``, ``linear2`` and ``joint_norm`` name its parts.
-    """
-
-    norm: str
-    tokens: tuple[int, ...] | None = None
-    joint: Literal["none", "linear", "mlp", "residual"] = "none"
-    linear1: str | None = None
-    linear2: str | None = None
-    joint_norm: str | None = None
-
-
 class Encoder(ABC):
-    """An encoder of sounds (or images: vision.py) with its preprocessing, its units and, where the checkpoint has one, its text side."""
+    """An encoder of sounds or images with its preprocessing, its units and, where the checkpoint has one, its text side.
+
+    ``policy`` decides what it takes: sounds or images. ``loading`` is how it was opened; None where nobody could open it again
+    (it was changed in memory, or not made by ``load_encoder``).
+    """
 
     name: str
     revision: str
@@ -96,12 +94,13 @@ class Encoder(ABC):
     units: UnitTable
     sites: tuple[BlockSite, ...]
     stages: tuple[StageSite, ...]
-    readout: ReadoutSite
     # How many strips of time the first grid axis holds above each other: HTS-AT folds long spectrograms into a square.
     strips: int = 1
     dim: int
     logit_scale: float
     filters: Float[Tensor, "bin mel"] | None = None
+    loading: Loaded | None = None
+    _readout: Readout
 
     @abstractmethod
     def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
@@ -111,17 +110,40 @@ class Encoder(ABC):
     def run_block(self, site: BlockSite, stream: Float[Tensor, "clip token width"]) -> Float[Tensor, "clip token width"]:
         """One block of the model, by calling it."""
 
+    @property
+    def readout(self) -> Readout:
+        """From the last stream to the embedding, with the weights that ``module`` has now."""
+        return self._readout.bound(self.module)
+
+    @readout.setter
+    def readout(self, readout: Readout) -> None:
+        self._readout = readout
+
+    @property
+    def media(self) -> Media:
+        """What the encoder takes."""
+        return "images" if isinstance(self.policy, ImagePreprocessing) else "sounds"
+
+    @property
+    def several_windows(self) -> bool:
+        """Whether a long clip becomes several windows, whose results are averaged."""
+        return isinstance(self.policy, Preprocessing) and self.policy.crop == "windows"
+
+    def linear(self, name: str) -> nn.Linear:
+        """The linear layer of that name."""
+        return _as(nn.Linear, self.module.get_submodule(name), name)
+
+    def layer_norm(self, name: str) -> nn.LayerNorm:
+        """The norm of that name."""
+        return _as(nn.LayerNorm, self.module.get_submodule(name), name)
+
     def read(self, stream: Float[Tensor, "clip token width"]) -> Float[Tensor, "clip d"]:
         """From the stream that leaves the last block to the embedding."""
-        normed = self.module.get_submodule(self.readout.norm)(stream)
-        pooled = (normed if self.readout.tokens is None else normed[:, list(self.readout.tokens)]).mean(1)
-        if self.readout.joint == "none":
-            return pooled
-        if self.readout.joint == "linear":
-            return self.module.get_submodule(self.readout.linear1)(pooled)
-        return self.module.get_submodule(self.readout.linear1.rpartition(".")[0])(pooled)
+        return self.readout.read(stream)
 
-    def resume(self, stream: Float[Tensor, "clip token width"], block: int, stop: int | None = None) -> Tensor:
+    def resume(
+        self, stream: Float[Tensor, "clip token width"], block: int, stop: int | None = None
+    ) -> Float[Tensor, "clip d"] | Float[Tensor, "clip token_then width_then"]:
         """Go on from the stream that enters block number ``block``: to the embedding, or to the stream that enters block ``stop``.
 
         Invariant: resuming from what entered a block gives what the whole forward gave, to rounding.
@@ -150,54 +172,47 @@ class Encoder(ABC):
     def dtype(self) -> torch.dtype:
         return next(self.module.parameters()).dtype
 
-    def prepare(self, source: AudioSource) -> Prepared:
-        """A sound as this model's input."""
+    def prepare(self, source: Source) -> Prepared:
+        """A sound or an image as this model's input."""
+        if isinstance(self.policy, ImagePreprocessing):
+            return self.policy.prepare(source)
         return self.policy.prepare(source, self.filters)
 
-    def as_sources(self, clips: Sequence[object], sample_rate: int | None) -> list[AudioSource]:
+    def as_sources(self, clips: Sequence[object], sample_rate: int | None) -> list[Source]:
         """What a user passes to :meth:`embed`, as :meth:`prepare` takes it."""
-        return as_sources(clips, sample_rate)
+        if self.media == "sounds":
+            return list(as_sources(clips, sample_rate))
+        if sample_rate is not None:
+            raise EncoderError(f"{self.name} takes images, which have no sample rate")
+        return list(clips)
 
     @torch.inference_mode()
     def embed_prepared(self, clips: Sequence[Prepared]) -> Float[Tensor, "clip d"]:
         """Unit-length embeddings; a clip of several windows gets the mean direction of its windows."""
-        features = torch.cat([c.features for c in clips]).to(self.device, self.dtype)
-        windows = [len(c.features) for c in clips]
-        longer = torch.tensor([c.longer for c in clips], device=self.device)
-        embedded = F.normalize(self.encode(features, longer.repeat_interleave(torch.tensor(windows, device=self.device))), dim=-1)
+        features, longer, windows = as_batch(self, clips)
+        embedded = F.normalize(self.encode(features, longer), dim=-1)
         return F.normalize(torch.stack([part.mean(0) for part in embedded.split(windows)]), dim=-1)
+
+    def probe(self) -> Float[Tensor, " d"]:
+        """The embedding of a fixed noise: two encoders that do the same agree on it, whatever was done to them since they were opened."""
+        return self.embed_prepared([self.prepare(self.policy.noise())])[0].to("cpu", torch.float32)
 
     def embed_outcomes(
         self,
-        sources: Sequence[AudioSource],
+        sources: Sequence[Source],
         batch_size: int = 16,
         workers: int | None = None,
         advance: Callable[[int], object] | None = None,
     ) -> list[Tensor | MediaError]:
-        """One unit-length embedding a source, or the error that source raised. ``advance(n)`` is told of progress."""
-        results: list[Tensor | MediaError | None] = [None] * len(sources)
-        rows: list[int] = []
-        batch: list[Prepared] = []
-
-        def flush() -> None:
-            if batch:
-                for row, vector in zip(rows, self.embed_prepared(batch), strict=True):
-                    results[row] = vector
-            batch.clear()
-            rows.clear()
-
-        for row, outcome in enumerate(prepared_ahead(sources, self.prepare, workers, ahead=2 * batch_size)):
-            if isinstance(outcome, MediaError):
-                results[row] = outcome
-            else:
-                rows.append(row)
-                batch.append(outcome)
-            if len(batch) >= batch_size:
-                flush()
+        """One unit-length embedding per source, or the error that source raised. ``advance(n)`` is told of progress."""
+        outcomes: dict[int, Tensor | MediaError] = {}
+        for batch in batches(sources, self.prepare, batch_size, workers):
+            outcomes |= batch.errors
+            if batch.clips:
+                outcomes |= dict(zip(batch.rows, self.embed_prepared(batch.clips), strict=True))
             if advance is not None:
-                advance(1)
-        flush()
-        return [r for r in results if r is not None]
+                advance(len(batch))
+        return [outcomes[row] for row in range(len(sources))]
 
     def embed(
         self,
@@ -224,8 +239,21 @@ class Encoder(ABC):
         parts = [self.encode_text(list(texts[i : i + batch_size])) for i in range(0, len(texts), batch_size)]
         return F.normalize(torch.cat(parts), dim=-1) if parts else torch.zeros(0, self.dim)
 
-    def save(self, folder: Path) -> Path:
-        """Write the model as a checkpoint of the layout it came from, into an empty or new directory."""
+    def save(self, folder: str | Path) -> Path:
+        """Write the model as a checkpoint of the layout it came from, into an empty or new folder; returns what can be opened.
+
+        The folder is there whole or not at all.
+        """
+        folder = Path(folder)
+        if folder.exists() and any(folder.iterdir()):
+            raise EncoderError(f"{folder} is not empty; choose another folder for the checkpoint")
+        with drafted_folder(folder) as draft:
+            written = self.write(draft)
+            inside = written.relative_to(draft)
+        return folder / inside
+
+    def write(self, folder: Path) -> Path:
+        """Fill an empty folder with the checkpoint; returns what can be opened: the folder, or a file in it."""
         raise EncoderError(f"{type(self).__name__} cannot be written")
 
     def __repr__(self) -> str:
@@ -233,28 +261,7 @@ class Encoder(ABC):
         return f"<{type(self).__name__} {self.name} · {heads} heads, {blocks} blocks, d = {self.dim}, policy {self.policy.hash}>"
 
 
-def copy_companions(source: str, folder: Path, names: Sequence[str]) -> None:
-    """Copy small files (feature extractor, tokenizer) beside written weights, where the checkpoint has them."""
-    from transformers.utils.hub import cached_file
-
-    for name in names:
-        found = cached_file(source, name, _raise_exceptions_for_missing_entries=False, _raise_exceptions_for_connection_errors=False)
-        if found is not None:
-            shutil.copyfile(found, folder / name)
-
-
-def file_digest(path: Path) -> str:
-    """A revision for weights that have no other: the start of their SHA-256."""
-    with open(path, "rb") as file:
-        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()[:16]
-
-
-def open_tokenizer(kind: type, source: str, hint: str):
-    """``kind.from_pretrained(source)``, refusing the empty tokenizer that transformers makes up when there are no files."""
-    try:
-        tokenizer = kind.from_pretrained(source)
-    except (OSError, ValueError) as error:
-        raise EncoderError(f"no tokenizer at {source} ({str(error).splitlines()[0]}); {hint}") from error
-    if len(tokenizer) <= len(tokenizer.all_special_tokens):
-        raise EncoderError(f"no tokenizer at {source}; {hint}")
-    return tokenizer
+def _as(kind: type[Kind], module: nn.Module, name: str) -> Kind:
+    if not isinstance(module, kind):
+        raise EncoderError(f"{name} is a {type(module).__name__} where a {kind.__name__} is expected")
+    return module

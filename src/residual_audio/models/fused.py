@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MethodType
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,18 +17,21 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers.models.clap.modeling_clap import ClapAudioSelfAttention
 
+# Which weights were stacked: their places in memory and how often they were changed there.
+State = tuple[tuple[int, int], ...]
+
 
 @dataclass(frozen=True)
 class Prepared:
     """Q, K, V stacked, and the position bias, for one state of the weights."""
 
-    state: tuple
+    state: State
     weight: Float[Tensor, "three_d d"]
     bias: Float[Tensor, " three_d"]
     position: Float[Tensor, "head token token"]
 
 
-def prepare(attention: ClapAudioSelfAttention, state: tuple) -> Prepared:
+def prepare(attention: ClapAudioSelfAttention, state: State) -> Prepared:
     parts = (attention.query, attention.key, attention.value)
     tokens = attention.window_size[0] * attention.window_size[1]
     # Ordinary tensors even when first needed under inference mode: a later gradient must be able to pass through them.
@@ -51,7 +55,8 @@ def fused_forward(
     weights = (self.query.weight, self.key.weight, self.value.weight, self.query.bias, self.key.bias, self.value.bias)
     trained = torch.is_grad_enabled() and any(w.requires_grad for w in weights)
     if output_attentions or trained or self.query.bias is None:
-        return ClapAudioSelfAttention.forward(self, hidden_states, attention_mask, output_attentions)
+        mask: Any = attention_mask  # transformers asks for the type of tensors that torch no longer makes
+        return ClapAudioSelfAttention.forward(self, hidden_states, mask, output_attentions)
     state = tuple((w.data_ptr(), w._version) for w in (*weights, self.relative_position_bias_table))
     ready = self.__dict__.get("_fused")
     if ready is None or ready.state != state:
@@ -76,7 +81,7 @@ def fuse_attention(module: nn.Module) -> None:
     """Let every HTS-AT attention below ``module`` run fused."""
     for part in module.modules():
         if isinstance(part, ClapAudioSelfAttention):
-            part.forward = MethodType(fused_forward, part)
+            vars(part)["forward"] = MethodType(fused_forward, part)
 
 
 def fuse_copy(original: nn.Module, copied: nn.Module) -> None:

@@ -58,4 +58,5 @@ class HtsatEncoder(Encoder):
     """What encoders around transformers' HTS-AT share: how a block is called."""
 
     def run_block(self, site: BlockSite, stream: Float[Tensor, "clip token width"]) -> Float[Tensor, "clip token width"]:
-        return self.module.get_submodule(site.module)(stream, self.stages[site.stage].grid)[0]
+        after: Tensor = self.module.get_submodule(site.module)(stream, self.stages[site.stage].grid)[0]
+        return after

@@ -1,19 +1,41 @@
-"""How an encoder is opened: the choices that are left to the user."""
+"""How an encoder is opened, and the record from which it can be opened again."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from ..options import Options, option
+from ..options import Options, option, option_specs
 
 
 @dataclass(frozen=True)
 class Loading(Options):
-    """Each is an error where the encoder does not read it."""
+    """How a checkpoint is opened. The device is no part of it: results do not depend on it."""
 
     seconds: float | None = option(None, "Window length of encoders that let one choose (Whisper).")
     crop: str | None = option(
-        None, "start, centre or windows (several windows, averaged); default: start.", choices=("start", "centre", "windows")
+        None, "What is kept of long clips: start, centre or windows (several windows, averaged); default: start.",
+        choices=("start", "centre", "windows"),
+    )  # fmt: skip
+    pad: str | None = option(
+        None, "How short clips are filled: repeatpad, repeat or pad; default: the checkpoint's own.", choices=("repeatpad", "repeat", "pad")
     )
-    pad: str | None = option(None, "repeatpad, repeat or pad; default: the checkpoint's own.", choices=("repeatpad", "repeat", "pad"))
     fast: bool = option(True, "Run HTS-AT's attention fused: the same numbers to rounding, in less time.")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What was opened and how: ``source`` as it was given, ``address`` the same from any working folder (a path made absolute)."""
+
+    source: str
+    address: str
+    options: Loading = Loading()
+
+    def record(self) -> dict[str, Any]:
+        """As a run keeps it."""
+        return {"source": self.source, "address": self.address, **asdict(self.options)}
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> Loaded:
+        """From a run's record."""
+        return cls(record["source"], record["address"], Loading(**{name: record[name] for name in option_specs(Loading)}))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..images import ImageError, ImagePreprocessing, ImageSource, read_policy
-from .clap import COMPANIONS
-from .encoder import EncoderError, StageSite, copy_companions
+from transformers import PreTrainedModel
+
+from ..images import ImageError, ImagePreprocessing, read_policy
+from .encoder import EncoderError, StageSite
+from .files import companion, write_pretrained
 from .isotropic import IsotropicEncoder
 
 BILINEAR, BICUBIC = 2, 3
@@ -21,12 +22,10 @@ POLICY_FILES = ("preprocessor_config.json", "processor_config.json")
 
 def image_policy(source: str, default: ImagePreprocessing) -> ImagePreprocessing:
     """The checkpoint's own preprocessing; what its file leaves out is as in ``default``."""
-    from transformers.utils.hub import cached_file
-
     for name in POLICY_FILES:
-        found = cached_file(source, name, _raise_exceptions_for_missing_entries=False, _raise_exceptions_for_connection_errors=False)
-        if found is not None:
-            config: dict[str, Any] = json.loads(Path(found).read_text())
+        path = companion(source, name)
+        if path is not None:
+            config: dict[str, Any] = json.loads(path.read_text())
             try:
                 return read_policy(config.get("image_processor", config), default)
             except ImageError as error:
@@ -38,6 +37,7 @@ class VisionEncoder(IsotropicEncoder):
     """An encoder whose clips are images. ``module`` is transformers' own; token 0 is the class token, patches follow row by row."""
 
     source: str
+    module: PreTrainedModel
     policy: ImagePreprocessing
 
     def token_stage(self, patch: int, expected: tuple[int, int] | None = None) -> tuple[StageSite, ...]:
@@ -50,17 +50,6 @@ class VisionEncoder(IsotropicEncoder):
             )
         return (StageSite((1, 1 + (height // patch) * (width // patch))),)
 
-    def prepare(self, source: ImageSource) -> Any:
-        """An image as this model's input."""
-        return self.policy.prepare(source)
-
-    def as_sources(self, clips: Sequence[Any], sample_rate: int | None) -> list[ImageSource]:
-        if sample_rate is not None:
-            raise EncoderError(f"{self.name} takes images, which have no sample rate")
-        return list(clips)
-
-    def save(self, folder: Path) -> Path:
+    def write(self, folder: Path) -> Path:
         """Loads with the plain ``from_pretrained`` of the class it came from."""
-        self.module.save_pretrained(folder)
-        copy_companions(self.source, folder, (*COMPANIONS, "processor_config.json"))
-        return folder
+        return write_pretrained(self.module, self.source, folder)

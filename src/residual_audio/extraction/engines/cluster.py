@@ -73,10 +73,10 @@ def cluster(ray: Any, address: str | None) -> Iterator[bool]:
         yield False
         return
     address = address or os.environ.get("RAY_ADDRESS") or "local"
-    mine = address == "local"
-    connect(ray, address, **(HERE if mine else {}))
+    own = address == "local"
+    connect(ray, address, **(HERE if own else {}))
     try:
-        yield mine
+        yield own
     finally:
         ray.shutdown()
 

@@ -1,8 +1,8 @@
 """The same shards, written by the actors of a Ray cluster or of this machine.
 
-Names travel, not sound: an actor is given a shard's number and the paths of its clips, opens the encoder itself,
-once, and writes the shard into the store with the very ``ShardWriter`` of the local engine. What comes back is one
-small row a shard. Which shards are still to do is read from the store, so a run may change engines half-way.
+Names travel, not sound: an actor is given a shard's number and the paths of its clips, opens the run's encoder once
+(``Run.open_encoder``), and writes the shard into the store with the very ``ShardWriter`` of the local engine. What comes
+back is one small row per shard. Which shards are still to do is read from the store, so a run may change engines half-way.
 """
 
 from __future__ import annotations
@@ -21,24 +21,20 @@ from typing import Any, no_type_check
 
 import pyarrow as pa
 import torch
-from torch import Tensor
 
-from ...audio import Preprocessing
 from ...data import Clip
 from ...data.synthetic import PREFIX
-from ...images import ImagePreprocessing
-from ...models import Encoder, EncoderError, load_encoder
+from ...models import Encoder, EncoderError
+from ..run import Run
 from ..shard import ExtractionError, Settings, ShardWriter
 from ..store import Store, shard_name
 from .cluster import cluster, import_ray, quiet, room
 from .local import Jobs
 
-# How far an actor's embedding may be from the driver's: kinds of hardware differ by rounding, other weights by far more.
-TOLERANCE = 2e-3
 # Ray gives a shard whose worker was lost to another one, without end; one that kills its worker each time is given up.
 ATTEMPTS = 3
 EXIT_SECONDS = 10
-GOES_ON = "Finished shards stay; the same command goes on from there."
+RESUMES = "Finished shards stay; the same command resumes from there."
 SHARED = "must be on a file system that every machine shares, at the same place"
 
 
@@ -46,12 +42,6 @@ SHARED = "must be on a file system that every machine shares, at the same place"
 class Plan:
     """What an actor must know to write the shards that the driver would write."""
 
-    model: str
-    revision: str
-    policy: Preprocessing | ImagePreprocessing
-    dtype: torch.dtype
-    fast: bool
-    probe: Tensor
     settings: Settings
     store: Store
     folder: str
@@ -66,34 +56,15 @@ def absolute(address: str) -> str:
     return address if "://" in address else os.path.abspath(address)
 
 
-def model_address(name: str) -> str:
-    """A known name or hub repository as it is, a path made absolute."""
-    path = Path(name).expanduser()
-    return str(path.absolute()) if path.exists() and name != "tiny" else name
-
-
-def probe(encoder: Encoder) -> Tensor:
-    """The embedding of a fixed noise: two encoders that do the same agree on it, whatever was done to them since they were opened."""
-    noise: Any = encoder.policy.noise()
-    return encoder.embed_prepared([encoder.prepare(noise)])[0].to("cpu", torch.float32)
-
-
 def sound_file(jobs: Jobs) -> str | None:
     """A file of the dataset that is there, by its absolute path."""
     paths = (clip.path for _, clips in jobs for clip in clips if not clip.path.startswith(PREFIX))
     return next((os.path.abspath(path) for path in paths if os.path.isfile(path)), None)
 
 
-def make_plan(encoder: Encoder, settings: Settings, store: Store, jobs: Jobs, workers: int | None, cpus: float, gpus: float) -> Plan:
+def make_plan(settings: Settings, store: Store, jobs: Jobs, workers: int | None, cpus: float, gpus: float) -> Plan:
     threads = max(1, int(cpus))
     return Plan(
-        model=model_address(encoder.name),
-        revision=encoder.revision,
-        policy=encoder.policy,
-        dtype=encoder.dtype,
-        # An attention that runs fused has a forward of its own; eager and fused agree to rounding, not to the bit.
-        fast=any("forward" in vars(part) for part in encoder.module.modules()),
-        probe=probe(encoder),
         settings=settings,
         store=Store(absolute(store.address)),
         folder=os.getcwd(),
@@ -116,24 +87,6 @@ def check_place(plan: Plan) -> None:
     other = [f"{p} {here[p]} instead of {begun[p]}" for p in begun if here[p] != begun[p]]
     if other:
         raise ExtractionError(f"this machine has {', '.join(other)}; a run does not mix versions, install the same on every machine")
-
-
-def open_encoder(plan: Plan) -> Encoder:
-    """The driver's encoder, opened here, and checked to be the same."""
-    encoder = load_encoder(plan.model, plan.device, seconds=getattr(plan.policy, "seconds", None), fast=plan.fast)
-    encoder.policy = plan.policy
-    encoder.module.to(plan.dtype)
-    if encoder.revision != plan.revision:
-        raise ExtractionError(
-            f"{plan.model} is revision {encoder.revision} on this machine and {plan.revision} where the run was started; "
-            "put the same checkpoint on both"
-        )
-    if (probe(encoder) - plan.probe).norm() > TOLERANCE:
-        raise ExtractionError(
-            f"{plan.model} as it lies on disk does not do what the encoder in memory does: it was changed after it was opened. "
-            "Save what you changed (fold it into a checkpoint) and extract from that, or use the local engine."
-        )
-    return encoder
 
 
 def attempts_actor(ray: Any) -> Any:
@@ -169,7 +122,8 @@ class ShardActor:
         # A relative path then means here what it means to the driver, and an error names it alike.
         if os.path.isdir(self.plan.folder):
             os.chdir(self.plan.folder)
-        return ShardWriter(open_encoder(self.plan), self.plan.settings, self.plan.store, self.plan.workers)
+        encoder = Run.open(self.plan.store.address).open_encoder(self.plan.device)
+        return ShardWriter(encoder, self.plan.settings, self.plan.store, self.plan.workers)
 
     def __call__(self, batch: pa.Table) -> dict[str, list[Any]]:
         (job,) = batch.to_pylist()
@@ -211,10 +165,10 @@ def run(
         return
     ray = import_ray()
     ShardWriter(encoder, settings, store)  # settings that make no sense are refused before anything is started
-    plan = make_plan(encoder, settings, store, jobs, workers, cpus_per_actor, gpus_per_actor)
-    with cluster(ray, address) as mine, quiet(ray):
+    plan = make_plan(settings, store, jobs, workers, cpus_per_actor, gpus_per_actor)
+    with cluster(ray, address) as own, quiet(ray):
         places = room(ray, cpus_per_actor, gpus_per_actor)
-        if mine and not places:
+        if own and not places:
             raise ExtractionError(
                 f"an actor of {cpus_per_actor} CPUs and {gpus_per_actor} GPUs does not fit on this machine ({os.cpu_count()} CPUs, "
                 f"{int(ray.cluster_resources().get('GPU', 0))} GPUs); ask for less, or pass the address of a cluster"
@@ -240,13 +194,13 @@ def run(
                 if advance is not None:
                     advance(row["clips"])
         except ray.exceptions.RayError as error:
-            raise ExtractionError(f"Ray lost its workers ({type(error).__name__}: {str(error).splitlines()[0]}). {GOES_ON}") from error
+            raise ExtractionError(f"Ray lost its workers ({type(error).__name__}: {str(error).splitlines()[0]}). {RESUMES}") from error
     check_written(store, [number for number, _ in jobs])
 
 
 def failure(row: dict[str, Any]) -> ExtractionError:
     """An actor's error as the driver's, with the actor's traceback as a note."""
-    error = ExtractionError(f"shard {row['number']} failed on {row['node']}: {row['error']}\n{GOES_ON}")
+    error = ExtractionError(f"shard {row['number']} failed on {row['node']}: {row['error']}\n{RESUMES}")
     error.add_note(row["trace"])
     return error
 

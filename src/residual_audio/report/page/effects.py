@@ -18,17 +18,17 @@ from torch import Tensor
 
 from ...adaptation.attach import attached
 from ...adaptation.gain import ResiDual
-from ...audio import Prepared
 from ...data import Clip
-from ...decomposition.direct import held_scale, token_weights, weighted_positions
+from ...decomposition.direct import weighted_positions
 from ...decomposition.joint import Held, joint_shares
-from ...decomposition.layout import to_spectrogram
 from ...extraction import Run
-from ...extraction.capture import Capture
 from ...meaning.tokens import pull_back, spread
 from ...media import MediaError
 from ...models import Encoder
-from ...models.batching import prepared_ahead
+from ...models.batching import as_batch, batches
+from ...models.pathways import Pathways
+from ...models.readings import DIRECT
+from ...models.recording import Recording, recorded
 from ...spectra import Moments, principal_axes
 
 BATCH = 8
@@ -74,14 +74,14 @@ def knobs(run: Run, residual: ResiDual | None, best: Sequence[str] = ()) -> Knob
     mean = list(basis.mean)
     labels: list[str] = []
     axes, gains = [], []
-    for found in residual.sets if residual else ():
-        if found.place.form != "heads":
+    for one in residual.sets if residual else ():
+        if one.place.form != "heads":
             continue
-        for i, label in enumerate(found.place.labels):
+        for i, label in enumerate(one.place.labels):
             labels.append(label)
-            axes.append(found.axes[i])
-            gains.append(found.gain[i].expand(len(found.axes[i])))
-            mean[place[label]] = found.mean[i].to(mean[0])
+            axes.append(one.axes[i])
+            gains.append(one.gain[i].expand(len(one.axes[i])))
+            mean[place[label]] = one.mean[i].to(mean[0])
     if not labels:
         last = max(u.stage for u in heads)
         labels = list(best[:WITHOUT_ADAPTER]) or [u.label for u in heads if u.stage == last][:WITHOUT_ADAPTER]
@@ -91,82 +91,93 @@ def knobs(run: Run, residual: ResiDual | None, best: Sequence[str] = ()) -> Knob
     return Knobs(tuple(labels), *plain, dropped=residual is not None and residual.mean == "drop")
 
 
-class PageCapture(Capture):
-    """Also keeps, of every clip, the pooled share of each head about its mean and along its axes, and all that units write, by stage."""
+@dataclass(frozen=True)
+class Scoring:
+    """From shares of the pooled output to shares of the cosine with texts: through the held projection and the held length."""
 
-    def __init__(self, encoder: Encoder, turned: Knobs | None) -> None:
-        super().__init__(encoder, ("embedding", "direct"))
-        self.turned = turned
+    recording: Recording
+    ways: Pathways
+    weights: list[Float[Tensor, "clip _ _"]]
+    held: Held | None
 
-    def _direct(self, kept: dict, streams: dict[str, Tensor], pooled: Tensor) -> dict[str, Tensor]:
-        result = super()._direct(kept, streams, pooled)
-        weights = self.weights(streams)
-        for s, sites in enumerate(self.stage_sites):
-            grouped = torch.zeros(*weights[s].shape, self.maps[s].shape[-1], dtype=pooled.dtype, device=pooled.device)
-            if s == 0:
-                grouped += streams["embedding"][:, self.orders[0]].view(grouped.shape)
-            for site in sites:
-                key = (site.stage, site.block)
-                projection = self.encoder.module.get_submodule(site.projection)
-                written = projection(kept[("heads", *key)])
-                grouped += written[:, self.picks[key]].view(grouped.shape)
-                grouped += kept[("mlp", *key)][:, self.orders[s]].view(grouped.shape)
-            result[f"page.written.{s}"] = grouped
-            result[f"page.weights.{s}"] = weights[s]
-        return result | (self._turn(kept, weights) if self.turned is not None else {})
+    @classmethod
+    def of(cls, recording: Recording, ways: Pathways) -> Scoring:
+        return cls(recording, ways, ways.weights(recording), ways.encoder.readout.hold(recording.pooled))
 
-    def weights(self, streams: dict[str, Tensor]) -> list[Tensor]:
-        """ω of every stage, as :meth:`Capture._direct` makes them."""
-        scales = [held_scale(streams[f"end {i}"], merge.norm.eps) for i, merge in enumerate(self.merges)]
-        last = held_scale(streams[f"end {len(self.encoder.stages) - 1}"], self.final.eps)
-        return token_weights(scales, self.orders, last, self.pool)
+    def scores(self, shares: Float[Tensor, "clip part d"], texts: Float[Tensor, "text joint"]) -> Float[Tensor, "clip part text"]:
+        if self.ways.joint is not None and self.held is not None:
+            shares = joint_shares(shares, self.ways.joint, self.held)
+        length = self.recording.embedding.norm(dim=-1)
+        return (shares @ texts.to(shares).T / length[:, None, None]).float().cpu()
 
-    def _turn(self, kept: dict, weights: list[Tensor]) -> dict[str, Tensor]:
-        assert self.turned is not None
-        whole, result, number = [], {}, 0
-        for site in self.encoder.sites:
-            key, held = (site.stage, site.block), weights[site.stage]
-            summed = weighted_positions(kept[("heads", *key)], self.picks[key], held).unflatten(-1, (site.heads, -1))
-            through = self.head_maps[key].unflatten(1, (summed.shape[1], -1))
-            for h in range(site.heads):
-                mean = self.turned.mean[number].to(summed)
-                about = summed[:, :, h] - held.sum(1)[..., None] * mean
-                whole.append(torch.einsum("cpk,pko->co", about, through[h]))
-                label = f"S{site.stage}B{site.block}H{h}"
-                if label in self.turned.heads:
-                    axes = self.turned.axes[self.turned.heads.index(label)].to(summed)
-                    along = torch.einsum("pko,ak->pao", through[h], axes)
-                    result[f"page.axis.{label}"] = torch.einsum("cpa,pao->cao", about @ axes.T, along)
-                    result[f"page.mean.{label}"] = torch.einsum("cp,pko,k->co", held.sum(1), through[h], mean)
-                number += 1
-        return result | {"page.whole": torch.stack(whole, 1)}
+    def pulled_back(self, clip: int, texts: Float[Tensor, "text joint"]) -> Float[Tensor, "text d"]:
+        """Each text's direction in the pooled space of one clip."""
+        held = None if self.held is None else Held(self.held.ratio[clip : clip + 1], self.held.scale[clip : clip + 1])
+        length = self.recording.embedding[clip].norm()
+        return torch.cat([pull_back(t, self.ways.joint, held) for t in texts.to(length) / length])
 
 
-def joint_scores(shares: Float[Tensor, "clip part d"], arrays: dict[str, Tensor], capture: Capture, texts: Float[Tensor, "text joint"]):
-    """Shares of the pooled output → of the cosine with each text: through the held projection and the held length."""
-    if capture.joint is not None:
-        shares = joint_shares(shares, capture.joint, Held(arrays["direct.ratio"], arrays["direct.scale"]))
-    length = arrays["embedding.joint"].norm(dim=-1)
-    return (shares @ texts.to(shares).T / length[:, None, None]).float().cpu()
+@dataclass(frozen=True)
+class Turned:
+    """Shares of the pooled output: ``whole`` of every head about its mean; ``axis`` and ``mean`` of the knobs' heads."""
+
+    whole: Float[Tensor, "clip head d"]
+    axis: list[Float[Tensor, "clip _ d"]]
+    mean: list[Float[Tensor, "clip d"]]
+
+
+def turned_shares(scoring: Scoring, turned: Knobs) -> Turned:
+    """What every head writes about its mean, and the knobs' heads along their axes, as shares of the pooled output."""
+    recording, ways, weights = scoring.recording, scoring.ways, scoring.weights
+    whole: list[Tensor] = []
+    axis: dict[str, Tensor] = {}
+    means: dict[str, Tensor] = {}
+    for site in ways.encoder.sites:
+        held = weights[site.stage]
+        summed = weighted_positions(recording.heads[site.key], ways.picks[site.key], held).unflatten(-1, (site.heads, -1))
+        through = ways.head_maps[site.key].unflatten(1, (summed.shape[1], -1))
+        for h in range(site.heads):
+            mean = turned.mean[len(whole)].to(summed)
+            about = summed[:, :, h] - held.sum(1)[..., None] * mean
+            whole.append(torch.einsum("cpk,pko->co", about, through[h]))
+            label = f"S{site.stage}B{site.block}H{h}"
+            if label in turned.heads:
+                axes = turned.axes[turned.heads.index(label)].to(summed)
+                along = torch.einsum("pko,ak->pao", through[h], axes)
+                axis[label] = torch.einsum("cpa,pao->cao", about @ axes.T, along)
+                means[label] = torch.einsum("cp,pko,k->co", held.sum(1), through[h], mean)
+    return Turned(torch.stack(whole, 1), [axis[label] for label in turned.heads], [means[label] for label in turned.heads])
+
+
+def written_tokens(recording: Recording, ways: Pathways, stage: int) -> Float[Tensor, "clip token width"]:
+    """All that the units of one stage write, token by token in group layout."""
+    order = ways.orders[stage]
+    total = recording.first_stream[:, order].clone() if stage == 0 else None
+    for site in (s for s in ways.encoder.sites if s.stage == stage):
+        attention = ways.encoder.linear(site.projection)(recording.heads[site.key])[:, ways.picks[site.key]]
+        total = attention if total is None else total + attention
+        total = total + recording.mlps[site.key][:, order]
+    assert total is not None, "a stage has at least one block"
+    return total
 
 
 def written_maps(
-    arrays: dict[str, Tensor], clip: int, capture: Capture, texts: Float[Tensor, "text joint"], cells: tuple[int, int] = (16, 64)
+    scoring: Scoring,
+    clip: int,
+    written: list[Float[Tensor, "clip _ _"]],
+    texts: Float[Tensor, "text joint"],
+    cells: tuple[int, int] = (16, 64),
 ) -> Float[Tensor, "text frequency time"]:
     """Where, in one clip of a batch, units write towards each text; a text's map sums to all units' shares of the cosine."""
-    encoder, held = capture.encoder, None
-    if capture.joint is not None:
-        held = Held(arrays["direct.ratio"][clip : clip + 1], arrays["direct.scale"][clip : clip + 1])
-    length = arrays["embedding.joint"][clip].norm()
-    back = torch.cat([pull_back(t, capture.joint, held) for t in texts.to(length) / length])
+    ways, weights, back = scoring.ways, scoring.weights, scoring.pulled_back(clip, texts)
     total: Tensor | None = None
-    for s, stage in enumerate(encoder.stages):
-        written, weights = arrays[f"page.written.{s}"][clip], arrays[f"page.weights.{s}"][clip]
-        pulled = torch.einsum("pod,to->tpd", capture.maps[s], back)
-        grouped = (weights * torch.einsum("gpd,tpd->tgp", written, pulled)).flatten(1)
+    for s in range(len(ways.encoder.stages)):
+        pulled = torch.einsum("pod,to->tpd", ways.maps[s], back)
+        own = written[s][clip].unflatten(0, weights[s][clip].shape)
+        grouped = (weights[s][clip] * torch.einsum("gpd,tpd->tgp", own, pulled)).flatten(1)
         tokens = torch.empty_like(grouped)
-        tokens[:, capture.orders[s]] = grouped
-        plane = tokens[:, to_spectrogram(stage.grid, encoder.strips)]
+        tokens[:, ways.orders[s]] = grouped
+        plane = tokens[:, ways.spectrogram(s)]
         total = plane if total is None else total + torch.stack([spread(p, total.shape[1:]) for p in plane])
     assert total is not None
     shape = min(total.shape[1], cells[0]), min(total.shape[2], cells[1])
@@ -191,50 +202,58 @@ def page_effects(
 
     ``offset`` is taken off every score: class centroids are about the mean of the clips. A clip that cannot be read any more is left out.
     """
-    capture = PageCapture(encoder, turned)
-    table = run.clips
+    ways, table = Pathways(encoder), run.clips
     sources = [Clip(str(table["id"][i]), str(table["path"][i]), str(table["label"][i])).source for i in rows]
-    found: list[list[Tensor]] = []
+    parts: list[Effects] = []
     maps: dict[tuple[int, int], np.ndarray] = {}
-    kept: list[int] = []
-    axis: list[list[Tensor]] = [[] for _ in turned.heads]
-    waiting: list[tuple[int, Prepared]] = []
 
-    def flush() -> None:
-        features = torch.cat([p.features for _, p in waiting]).to(encoder.device, encoder.dtype)
-        longer = torch.tensor([p.longer for _, p in waiting], device=encoder.device)
-        arrays = capture.run(features, longer).arrays
-        embedding = F.normalize(arrays["embedding.joint"], dim=-1)
-        base = embedding @ classes.to(embedding).T - (0 if offset is None else offset.to(embedding))
-        means = torch.stack([arrays[f"page.mean.{label}"] for label in turned.heads], 1).sum(1, keepdim=True)
-        gone = -joint_scores(means, arrays, capture, classes)[:, 0] if turned.dropped else torch.zeros_like(base)
-        adapted = torch.zeros_like(base)
-        if residual is not None:
-            with attached(encoder, residual.to(encoder.device, encoder.dtype)):
-                changed = F.normalize(encoder.encode(features, longer), dim=-1)
-            adapted = changed @ classes.to(changed).T - (0 if offset is None else offset.to(changed))
-        found.append([base.cpu(), joint_scores(arrays["page.whole"], arrays, capture, classes), gone.cpu(), adapted.cpu()])
-        for i, label in enumerate(turned.heads):
-            axis[i].append(joint_scores(arrays[f"page.axis.{label}"], arrays, capture, classes))
-        for i, (row, _) in enumerate(waiting):
-            wanted = mapped.get(row, [])
-            if wanted:
-                for number, plane in zip(wanted, written_maps(arrays, i, capture, texts[wanted]), strict=True):
-                    maps[row, number] = plane.numpy()
-        kept.extend(row for row, _ in waiting)
-        waiting.clear()
+    def cosines(embedding: Tensor) -> Tensor:
+        unit = F.normalize(embedding, dim=-1)
+        return (unit @ classes.to(unit).T - (0 if offset is None else offset.to(unit))).float().cpu()
 
-    for row, outcome in zip(rows.tolist(), prepared_ahead(sources, encoder.prepare, None, ahead=2 * BATCH), strict=True):
-        if not isinstance(outcome, MediaError) and len(outcome.features) == 1:
-            waiting.append((row, outcome))
-        if len(waiting) == BATCH:
-            flush()
+    for batch in batches(sources, encoder.prepare, BATCH):
+        single = [(int(rows[r]), p) for r, p in zip(batch.rows, batch.clips, strict=True) if len(p.features) == 1]
+        if single:
+            features, longer, _ = as_batch(encoder, [p for _, p in single])
+            scoring = Scoring.of(recorded(encoder, features, longer, DIRECT), ways)
+            shares, base = turned_shares(scoring, turned), cosines(scoring.recording.embedding)
+            whole, axis = scoring.scores(shares.whole, classes), [scoring.scores(a, classes) for a in shares.axis]
+            means = torch.stack(shares.mean, 1).sum(1, keepdim=True)
+            dropped = -scoring.scores(means, classes)[:, 0] if turned.dropped else torch.zeros_like(base)
+            adapted = None
+            if residual is not None:
+                with attached(encoder, residual.to(encoder.device, encoder.dtype)):
+                    adapted = cosines(encoder.encode(features, longer))
+            parts.append(Effects(np.array([row for row, _ in single]), base, whole, axis, dropped, adapted))
+            maps |= asked_maps(scoring, [row for row, _ in single], mapped, texts)
         if advance is not None:
-            advance(1)
-    if waiting:
-        flush()
-    if not kept:
+            advance(len(batch))
+    if not parts:
         raise MediaError("none of the clips that the page would show can be read again in one window")
-    base, whole, gone, adapted = (torch.cat([f[i] for f in found]) for i in range(4))
-    after = adapted.float() if residual is not None else None
-    return Effects(np.array(kept), base.float(), whole, [torch.cat(a) for a in axis], gone.float(), after), maps
+    return joined(parts), maps
+
+
+def asked_maps(
+    scoring: Scoring, rows: Sequence[int], mapped: dict[int, list[int]], texts: Float[Tensor, "text joint"]
+) -> dict[tuple[int, int], np.ndarray]:
+    """The maps of ``mapped[row]`` of those ``rows`` that are in the batch."""
+    asked = {i: mapped[row] for i, row in enumerate(rows) if mapped.get(row)}
+    written = [written_tokens(scoring.recording, scoring.ways, s) for s in range(len(scoring.weights))] if asked else []
+    return {
+        (rows[i], number): plane.numpy()
+        for i, numbers in asked.items()
+        for number, plane in zip(numbers, written_maps(scoring, i, written, texts[numbers]), strict=True)
+    }
+
+
+def joined(parts: Sequence[Effects]) -> Effects:
+    """Of all clips together."""
+    adapted = [p.adapted for p in parts if p.adapted is not None]
+    return Effects(
+        np.concatenate([p.rows for p in parts]),
+        torch.cat([p.base for p in parts]),
+        torch.cat([p.whole for p in parts]),
+        [torch.cat(axis) for axis in zip(*(p.axis for p in parts), strict=True)],
+        torch.cat([p.dropped for p in parts]),
+        torch.cat(adapted) if adapted else None,
+    )

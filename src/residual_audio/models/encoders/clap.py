@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from transformers import AutoTokenizer, ClapFeatureExtractor, ClapModel, PreTrainedTokenizerBase
 
-from ..audio import MelSpec, Preprocessing
-from .encoder import ReadoutSite, copy_companions, file_digest, open_tokenizer
-from .htsat import HtsatEncoder, htsat_sites, htsat_stages, htsat_units
+from ...audio import MelSpec, Preprocessing
+from ...audio.policy import Pad
+from ..encoder import Encoder
+from ..files import TOKENIZER_HINT, open_tokenizer, revision_of, write_pretrained
+from ..htsat import HtsatEncoder, htsat_sites, htsat_stages, htsat_units
+from ..loading import Loading
+from ..readout import MlpReadout
+from ..registry import ENCODERS, EncoderKind, KnownModel, directory
+
+TINY = Path(__file__).parents[1] / "tiny"
 
 
 def clap_policy(extractor: ClapFeatureExtractor, fusion: bool) -> Preprocessing:
@@ -34,7 +42,7 @@ def clap_policy(extractor: ClapFeatureExtractor, fusion: bool) -> Preprocessing:
             scale="htk" if extractor.truncation == "fusion" else "slaney",
             normalised=extractor.truncation != "fusion",
         ),
-        pad=extractor.padding,
+        pad=cast(Pad, extractor.padding),
         fusion=fusion,
     )
 
@@ -42,18 +50,20 @@ def clap_policy(extractor: ClapFeatureExtractor, fusion: bool) -> Preprocessing:
 class ClapEncoder(HtsatEncoder):
     """``module`` is transformers' ClapModel, unchanged."""
 
+    module: ClapModel
+
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
         self.source, self.name = str(source), name or str(source)
         self.module = ClapModel.from_pretrained(self.source, dtype=torch.float32).eval().to(device)
-        config = self.module.config
+        config: Any = self.module.config
         self.policy = clap_policy(ClapFeatureExtractor.from_pretrained(self.source), config.audio_config.enable_fusion)
-        self.revision = getattr(config, "_commit_hash", None) or local_revision(Path(self.source))
+        self.revision = revision_of(config, self.source)
         self.units = htsat_units(self.module.audio_model)
         self.sites = htsat_sites(self.module.audio_model, "audio_model")
         self.stages = htsat_stages(self.module.audio_model, "audio_model")
         self.strips = self.module.audio_model.audio_encoder.freq_ratio
-        self.readout = ReadoutSite(
-            "audio_model.audio_encoder.norm", joint="mlp", linear1="audio_projection.linear1", linear2="audio_projection.linear2"
+        self.readout = MlpReadout(
+            norm="audio_model.audio_encoder.norm", first="audio_projection.linear1", second="audio_projection.linear2"
         )
         self.dim = config.projection_dim
         self.logit_scale = self.module.logit_scale_a.exp().item()
@@ -61,39 +71,43 @@ class ClapEncoder(HtsatEncoder):
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """Resolved at the first text, so that audio-only work needs none."""
-        return open_tokenizer(AutoTokenizer, self.source, "put tokenizer.json, or vocab.json and merges.txt, beside its config.json")
+        tokenizer: PreTrainedTokenizerBase = open_tokenizer(AutoTokenizer, self.source, TOKENIZER_HINT)
+        return tokenizer
 
     def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
         pooled = self.module.audio_model(input_features=features, is_longer=longer[:, None]).pooler_output
-        return self.module.audio_projection(pooled)
+        embedding: Tensor = self.module.audio_projection(pooled)
+        return embedding
 
     def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
         tokens = self.tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt").to(self.device)
         pooled = self.module.text_model(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]).pooler_output
-        return self.module.text_projection(pooled)
+        embedding: Tensor = self.module.text_projection(pooled)
+        return embedding
 
-    def save(self, folder: Path) -> Path:
+    def write(self, folder: Path) -> Path:
         """Loads with plain ``ClapModel.from_pretrained``."""
-        self.module.save_pretrained(folder)
-        copy_companions(self.source, folder, COMPANIONS)
-        return folder
+        return write_pretrained(self.module, self.source, folder)
 
 
-# Files beside the weights that a checkpoint needs to be opened.
-COMPANIONS = (
-    "preprocessor_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "vocab.json",
-    "merges.txt",
-    "vocab.txt",
+def open_clap(source: str, device: str | torch.device, options: Loading) -> Encoder:
+    return ClapEncoder(TINY if source == "tiny" else directory(source), source, device)
+
+
+ENCODERS.add(
+    EncoderKind(
+        "clap",
+        open_clap,
+        model_types=("clap",),
+        own_names=("tiny",),
+        known=(
+            KnownModel("tiny", "small CLAP, 184 heads of 8 channels, trained on synthesised sounds", "nothing: it is in the package"),
+            KnownModel("laion/clap-htsat-unfused", "LAION CLAP, 10 s, 48 kHz"),
+            KnownModel("laion/clap-htsat-fused", "LAION CLAP with feature fusion for long clips"),
+            KnownModel("laion/larger_clap_general", "LAION CLAP, larger audio encoder, general audio"),
+            KnownModel("laion/larger_clap_music", "LAION CLAP, larger, music"),
+            KnownModel("laion/larger_clap_music_and_speech", "LAION CLAP, larger, music and speech"),
+        ),
+        order=10,
+    )
 )
-
-
-def local_revision(folder: Path) -> str:
-    """The digest of a local directory's weights."""
-    for pattern in ("model.safetensors", "pytorch_model.bin", "*.safetensors", "*.bin"):
-        for path in sorted(folder.glob(pattern)):
-            return file_digest(path)
-    return "unknown"

@@ -17,10 +17,15 @@ from torch import Tensor, nn
 from transformers import ClapAudioConfig, GPT2Config, GPT2Model, GPT2Tokenizer
 from transformers.models.clap.modeling_clap import ClapAudioModel
 
-from ..audio import MelSpec, Preprocessing
-from .encoder import EncoderError, ReadoutSite, file_digest, open_tokenizer
-from .htsat import HtsatEncoder, htsat_sites, htsat_stages, htsat_units
+from ...audio import MelSpec, Preprocessing
+from ..encoder import Encoder, EncoderError
+from ..files import file_digest, hub_file, open_tokenizer
+from ..htsat import HtsatEncoder, htsat_sites, htsat_stages, htsat_units
+from ..loading import Loading
+from ..readout import ResidualReadout
+from ..registry import ENCODERS, HUB, EncoderKind, KnownModel
 
+NAME, REPO, FILE = "msclap-2023", "microsoft/msclap", "CLAP_weights_2023.pth"
 State = dict[str, Tensor]
 AUDIO, TEXT = "audio_encoder.base.htsat.", "caption_encoder.base."
 MEL_FILTERS = AUDIO + "logmel_extractor.melW"
@@ -50,7 +55,8 @@ class Projection(nn.Module):
 
     def forward(self, x: Float[Tensor, "row width"]) -> Float[Tensor, "row joint"]:
         first = self.linear1(x)
-        return self.layer_norm(first + self.linear2(nn.functional.gelu(first)))
+        embedding: Tensor = self.layer_norm(first + self.linear2(nn.functional.gelu(first)))
+        return embedding
 
 
 class MsClapModel(nn.Module):
@@ -136,14 +142,16 @@ def read_state(path: Path) -> State:
         if any(key.startswith("audio_encoder.base.conv_block") for key in state):
             raise EncoderError(
                 f"{path}: this is Microsoft CLAP 2022, whose audio encoder is a CNN (Cnn14) without attention heads; "
-                "use CLAP_weights_2023.pth, whose audio encoder is HTS-AT"
+                f"use {FILE}, whose audio encoder is HTS-AT"
             )
-        raise EncoderError(f"{path}: no keys under {AUDIO!r}; expected Microsoft's CLAP_weights_2023.pth")
+        raise EncoderError(f"{path}: no keys under {AUDIO!r}; expected Microsoft's {FILE}")
     return state
 
 
 class MsClapEncoder(HtsatEncoder):
     """Microsoft CLAP 2023. The GPT-2 tokenizer is looked for beside the checkpoint, then on the hub, at the first text."""
+
+    module: MsClapModel
 
     def __init__(self, path: str | Path, name: str | None = None, device: str | torch.device = "cpu", revision: str | None = None) -> None:
         self.path = Path(path)
@@ -166,11 +174,10 @@ class MsClapEncoder(HtsatEncoder):
         self.sites = htsat_sites(module.audio_model, "audio_model")
         self.stages = htsat_stages(module.audio_model, "audio_model")
         self.strips = module.audio_model.audio_encoder.freq_ratio
-        self.readout = ReadoutSite(
-            "audio_model.audio_encoder.norm",
-            joint="residual",
-            linear1="audio_projection.linear1",
-            linear2="audio_projection.linear2",
+        self.readout = ResidualReadout(
+            norm="audio_model.audio_encoder.norm",
+            first="audio_projection.linear1",
+            second="audio_projection.linear2",
             joint_norm="audio_projection.layer_norm",
         )
         self.dim = joint
@@ -180,12 +187,13 @@ class MsClapEncoder(HtsatEncoder):
     def tokenizer(self) -> GPT2Tokenizer:
         beside = self.path.parent
         source = str(beside) if any((beside / f).exists() for f in ("tokenizer.json", "vocab.json")) else "gpt2"
-        tokenizer = open_tokenizer(GPT2Tokenizer, source, f"put gpt2's tokenizer.json beside {self.path}")
+        tokenizer: GPT2Tokenizer = open_tokenizer(GPT2Tokenizer, source, f"put gpt2's tokenizer.json beside {self.path}")
         tokenizer.pad_token = "!"
         return tokenizer
 
     def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
-        return self.module.audio_projection(self.module.audio_model(input_features=features).pooler_output)
+        embedding: Tensor = self.module.audio_projection(self.module.audio_model(input_features=features).pooler_output)
+        return embedding
 
     def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
         """The state at the last token that is not padding, as Microsoft counts it: (ids ≠ 0) − 1."""
@@ -194,9 +202,10 @@ class MsClapEncoder(HtsatEncoder):
         ).to(self.device)
         states = self.module.text_model(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]).last_hidden_state
         last = tokens["input_ids"].ne(0).sum(-1) - 1
-        return self.module.text_projection(states[torch.arange(len(texts), device=self.device), last])
+        embedding: Tensor = self.module.text_projection(states[torch.arange(len(texts), device=self.device), last])
+        return embedding
 
-    def save(self, folder: Path) -> Path:
+    def write(self, folder: Path) -> Path:
         """``folder/<name>.pth`` with exactly the keys and shapes of the file that was opened, in Microsoft's layout."""
         loaded = torch.load(self.path, map_location="cpu", weights_only=True)
         state = loaded.get("model", loaded)
@@ -228,3 +237,27 @@ def load_exactly(module: nn.Module, state: State, path: Path) -> None:
     if missing or result.unexpected_keys:
         unexpected = result.unexpected_keys[:3]
         raise EncoderError(f"{path}: does not fit {type(module).__name__}: missing {missing[:3]}, unexpected {unexpected}")
+
+
+def open_msclap(source: str, device: str | torch.device, options: Loading) -> Encoder:
+    """By name from the hub, or a file."""
+    path = Path(source).expanduser()
+    if path.suffix not in SUFFIXES:
+        path, revision = hub_file(REPO, FILE)
+        return MsClapEncoder(path, NAME, device, revision)
+    if not path.exists():
+        raise EncoderError(f"{path}: no such file; download {FILE} from the hub repository {REPO}, or use the name {NAME}")
+    return MsClapEncoder(path, source, device)
+
+
+SUFFIXES = (".pth", ".pt", ".ckpt")
+ENCODERS.add(
+    EncoderKind(
+        "msclap",
+        open_msclap,
+        suffixes=SUFFIXES,
+        own_names=(NAME, "msclap", REPO),
+        known=(KnownModel(NAME, "Microsoft CLAP 2023, 7 s, GPT-2 text side", f"{HUB}, and gpt2's tokenizer for texts"),),
+        order=20,
+    )
+)

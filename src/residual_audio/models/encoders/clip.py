@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from transformers import AutoTokenizer, CLIPModel, PreTrainedTokenizerBase
 
-from ..images import ImagePreprocessing
-from .clap import local_revision
-from .encoder import ReadoutSite, open_tokenizer
-from .isotropic import isotropic_site, one_stage
-from .vision import BICUBIC, GREY_LEVEL, VisionEncoder, image_policy
+from ...images import ImagePreprocessing
+from ..files import TOKENIZER_HINT, open_tokenizer, revision_of
+from ..isotropic import isotropic_site, one_stage
+from ..readout import LinearReadout
+from ..registry import ENCODERS, EncoderKind, KnownModel, pretrained
+from ..vision import BICUBIC, GREY_LEVEL, VisionEncoder, image_policy
 
 DEFAULT = ImagePreprocessing(
     224, None, (224, 224), BICUBIC, GREY_LEVEL, (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
@@ -28,32 +30,51 @@ class ClipEncoder(VisionEncoder):
     The embedding unit's write is what leaves ``pre_layrnorm``; the final norm sees the class token alone; the joint projection is linear.
     """
 
+    module: CLIPModel
+
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
         self.source, self.name = str(source), name or str(source)
         self.module = CLIPModel.from_pretrained(self.source, dtype=torch.float32).eval().to(device)
-        config = self.module.config.vision_config
+        whole: Any = self.module.config
+        config = whole.vision_config
         self.policy = image_policy(self.source, DEFAULT)
-        self.revision = getattr(self.module.config, "_commit_hash", None) or local_revision(Path(self.source))
+        self.revision = revision_of(whole, self.source)
         heads, blocks = config.num_attention_heads, config.num_hidden_layers
         self.units = one_stage(blocks, heads, config.hidden_size)
         self.sites = tuple(
             isotropic_site(b, heads, "self_attn", "out_proj", "mlp", "layer_norm1", "vision_model.encoder.layers") for b in range(blocks)
         )
         self.stages = self.token_stage(config.patch_size, (config.image_size, config.image_size))
-        self.readout = ReadoutSite("vision_model.post_layernorm", tokens=(0,), joint="linear", linear1="visual_projection")
-        self.dim = self.module.config.projection_dim
+        self.readout = LinearReadout(norm="vision_model.post_layernorm", tokens=(0,), first="visual_projection")
+        self.dim = whole.projection_dim
         self.logit_scale = self.module.logit_scale.exp().item()
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """Resolved at the first text, so that work on images alone needs none."""
-        return open_tokenizer(AutoTokenizer, self.source, "put tokenizer.json, or vocab.json and merges.txt, beside its config.json")
+        tokenizer: PreTrainedTokenizerBase = open_tokenizer(AutoTokenizer, self.source, TOKENIZER_HINT)
+        return tokenizer
 
     def encode(self, features: Float[Tensor, "clip channel height width"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
-        return self.module.visual_projection(self.module.vision_model(pixel_values=features).pooler_output)
+        embedding: Tensor = self.module.visual_projection(self.module.vision_model(pixel_values=features).pooler_output)
+        return embedding
 
     def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
-        longest = self.module.config.text_config.max_position_embeddings
+        config: Any = self.module.config.text_config
+        longest = config.max_position_embeddings
         tokens = self.tokenizer(list(texts), padding=True, truncation=True, max_length=longest, return_tensors="pt").to(self.device)
         pooled = self.module.text_model(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]).pooler_output
-        return self.module.text_projection(pooled)
+        embedding: Tensor = self.module.text_projection(pooled)
+        return embedding
+
+
+ENCODERS.add(
+    EncoderKind(
+        "clip",
+        pretrained(ClipEncoder),
+        model_types=("clip",),
+        media="images",
+        known=(KnownModel("openai/clip-vit-base-patch32", "CLIP's vision tower (any size) with its text side; images"),),
+        order=60,
+    )
+)

@@ -1,0 +1,114 @@
+"""From a name or a path to an encoder."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..audio import Preprocessing
+from ..options import OptionError, option_specs
+from .encoder import Encoder, EncoderError
+from .loading import Loaded, Loading
+from .registry import ENCODERS, EncoderKind, known_models
+
+
+def load_encoder(
+    name_or_path: str | Path,
+    device: str | torch.device = "cpu",
+    *,
+    seconds: float | None = None,
+    crop: str | None = None,
+    pad: str | None = None,
+    fast: bool = True,
+) -> Encoder:
+    """Open an encoder by name, hub repository, directory or ``.pth`` file; what it reads of the options is in :class:`Loading`.
+
+    ``seconds`` chooses the window of an encoder whose window can be chosen (Whisper); ``crop`` (start, centre,
+    windows) and ``pad`` (repeatpad, repeat, pad) replace the checkpoint's own length policy. ``fast`` runs HTS-AT's
+    attention fused: the same numbers to rounding, in less time; the others have a fused attention of their own.
+    An option that the encoder does not read is an error.
+    """
+    from .fused import fuse_attention  # loads transformers, which reading a run does not need
+
+    source, options = str(name_or_path), Loading(seconds, crop, pad, fast)
+    kind = recognise(source)
+    check_read(kind, source, options)
+    encoder = kind.open(source, device, options)
+    if options.fast:
+        fuse_attention(encoder.module)
+    if isinstance(encoder.policy, Preprocessing):
+        if encoder.policy.fusion and options.crop is not None:
+            raise OptionError(f"--crop does nothing for {source}: its feature fusion sees the whole clip; leave it out")
+        changes: dict[str, Any] = {k: v for k, v in (("crop", options.crop), ("pad", options.pad)) if v is not None}
+        encoder.policy = replace(encoder.policy, **changes)
+    encoder.loading = Loaded(source, address_of(source), options)
+    return encoder
+
+
+def check_read(kind: EncoderKind, source: str, options: Loading) -> None:
+    """Refuse an option that this kind of encoder does not read, and say which do."""
+    sounds = [k for k in ENCODERS.values() if k.media == "sounds"]
+    for name, readers, why in (
+        ("seconds", [k for k in sounds if k.window], "has a window of one length"),
+        ("crop", sounds, "takes images, which have no length"),
+        ("pad", sounds, "takes images, which have no length"),
+    ):
+        if getattr(options, name) is not None and kind.name not in {k.name for k in readers}:
+            flag = option_specs(Loading)[name].flag
+            raise OptionError(f"{flag}: {source} {why}; leave it out. It is read by {', '.join(k.name for k in readers)}")
+
+
+def recognise(source: str) -> EncoderKind:
+    """The kind of encoder that a name, a file or a directory is."""
+    for kind in ENCODERS.values():
+        if source in kind.own_names:
+            return kind
+    path = Path(source).expanduser()
+    for kind in ENCODERS.values():
+        if path.suffix in kind.suffixes:
+            return kind
+    model_type = read_model_type(source)
+    for kind in ENCODERS.values():
+        if model_type in kind.model_types:
+            return kind
+    types = [t for kind in ENCODERS.values() for t in kind.model_types]
+    endings = [f"{s} ({kind.name})" for kind in ENCODERS.values() for s in kind.suffixes]
+    raise EncoderError(
+        f"{source}: a model of type {model_type!r} is not supported; known are the types {', '.join(types)} and files {', '.join(endings)}"
+    )
+
+
+def read_model_type(source: str) -> str | None:
+    """The ``model_type`` of a directory's or repository's config.json."""
+    from transformers import PretrainedConfig
+
+    path = Path(source).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").exists():
+            raise EncoderError(f"{path}: has no config.json; expected a checkpoint directory as transformers writes it")
+        source = str(path)
+    elif path.exists():
+        raise EncoderError(f"{path}: expected a directory, or Microsoft's .pth")
+    elif "/" not in source:
+        near = difflib.get_close_matches(source, [m.name for m in known_models()], n=2, cutoff=0.4)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise EncoderError(f"unknown model {source!r}{hint} See `residual-audio models`.")
+    try:
+        config, _ = PretrainedConfig.get_config_dict(source)
+    except (OSError, ValueError) as error:
+        raise EncoderError(
+            f"{source}: not a directory here, and not to be had from the hub ({str(error).splitlines()[0]}). "
+            "Check the spelling, or download it once while online (HF_HOME says where), or pass a local directory."
+        ) from error
+    return config.get("model_type")
+
+
+def address_of(source: str) -> str:
+    """A known name or hub repository as it is, a path made absolute."""
+    path = Path(source).expanduser()
+    own = any(source in kind.own_names for kind in ENCODERS.values())
+    return str(path.absolute()) if path.exists() and not own else source
