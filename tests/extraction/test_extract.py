@@ -22,6 +22,7 @@ from residual_audio.extraction.capture import Capture
 from residual_audio.extraction.store import Store
 from residual_audio.models import load_encoder
 from residual_audio.spectra import principal_axes
+from residual_audio.units import SelectionError
 
 EVERYTHING = ("head", "mlp", "block", "stage", "embedding", "moments", "direct")
 
@@ -244,6 +245,9 @@ def test_narrow_storage_and_tokens(tiny, voices, tmp_path):
     assert run.array("embedding.joint")[:].dtype == torch.float32
     assert run.array("tokens.S0B1H2").shape == (8, 16, 64, 8)
     assert run.array("tokens.S3B0H9").shape == (8, 2, 8, 8)
+    assert run.info["settings"]["token_units"] == ["S0B1H2", "S3B0H9"], "in the order of computation, however they were named"
+    with pytest.raises(SelectionError, match="only head can be used"):
+        extract(tiny, voices.limited(8), tmp_path / "other", ("tokens",), units="S3 mlps")
 
 
 def test_a_remote_store(tiny, voices, tmp_path):
