@@ -81,13 +81,10 @@ def fold(
     from ..adaptation.adapter import load_adapter
     from ..adaptation.fold import FoldError
     from ..adaptation.fold import fold as run_fold
-    from ..writing import drafted_folder
     from .screen import say
 
     if out.exists() and any(out.iterdir()):
-        raise FoldError(f"{out} is not empty; choose another --out")
+        raise FoldError(f"{out} is not empty; choose another --out")  # told before a model is opened
     encoder = open_model(model, machine, loading)
-    folded = run_fold(encoder, load_adapter(adapter, encoder))
-    with drafted_folder(out) as draft:
-        folded.save(draft)
+    run_fold(encoder, load_adapter(adapter, encoder)).save(out)
     say(f"{out}: {', '.join(sorted(p.name for p in out.iterdir()))}")
