@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from residual_audio.data import load_dataset
-from residual_audio.extraction import extract
+from residual_audio.extraction import Run, extract
+from residual_audio.meaning import MeaningError, ask, describe
 from residual_audio.models import load_encoder
 from residual_audio.report import report
 
@@ -46,9 +47,22 @@ def test_from_the_folder_alone(layout, request, tmp_path, monkeypatch, image_fol
     assert kinds.count("class") == len(page["classes"])
     assert kinds.count("word") == (4 if layout in WITH_TEXT else 0)
     assert any("map" in clip for text in page["ask"]["texts"] for clip in text["clips"]) == (layout in SOUNDS)
+    check_words(Run.open(tmp_path / "run"), layout in WITH_TEXT)
     shown = "image" if layout in IMAGES else "spectrogram"
     assert page["meta"]["media"] == ("image" if layout in IMAGES else "sound")
     assert all(shown in clip and "error" not in clip for clip in page["clips"])
+
+
+def check_words(run, has_text):
+    """`describe` and `ask` open the run's own model; without a text side they say so."""
+    few = {"units": "S0B0H0 S0B1H1", "methods": ["somp"], "words": 3, "permutations": 2, "resamples": 0, "select": False}
+    if not has_text:
+        for question in (lambda: describe(run, "voice", **few), lambda: ask(run, "a dog")):
+            with pytest.raises(MeaningError, match="no text side"):
+                question()
+        return
+    assert set(describe(run, "voice", **few).tables["words"].label) == {"S0B0H0", "S0B1H1"}
+    assert ask(run, "a dog", "S0B0 heads").tables["ask_units"].label.str.startswith("S0B0").sum() == run.units.heads[0][0]
 
 
 def test_images_are_shown_in_a_browser(picture_run, browser, tmp_path, monkeypatch):
