@@ -19,11 +19,22 @@ class OptionError(ValueError):
 
 
 def option(
-    default: Any, help: str, *, choices: tuple[str, ...] = (), least: float | None = None, flag: str | None = None, needs: str | None = None
+    default: Any,
+    help: str,
+    *,
+    choices: tuple[str, ...] = (),
+    least: float | None = None,
+    flag: str | None = None,
+    needs: str | None = None,
+    grid: tuple[float, ...] = (),
 ) -> Any:
-    """A field of an options dataclass. ``flag``: its name on the command line where that is not its own; ``needs``: another option
-    without which this one is not read."""
-    return field(default=default, metadata={"help": help, "choices": choices, "least": least, "flag": flag, "needs": needs})
+    """A field of an options dataclass.
+
+    ``flag``: its name on the command line where that is not its own. ``needs``: another option without which this one is not read.
+    ``grid``: the values that tuning tries.
+    """
+    known = {"help": help, "choices": choices, "least": least, "flag": flag, "needs": needs, "grid": grid}
+    return field(default=default, metadata=known)
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,7 @@ class OptionSpec:
     least: float | None
     flag: str
     needs: str | None
+    grid: tuple[float, ...]
 
     @property
     def kinds(self) -> tuple[list[type], bool]:
@@ -80,7 +92,7 @@ def _spec(one: Field[Any], hint: Any) -> OptionSpec:
     known = one.metadata
     flag = "--" + (known.get("flag") or one.name.replace("_", "-"))
     default = None if one.default is MISSING else one.default
-    return OptionSpec(one.name, hint, default, known["help"], known["choices"], known["least"], flag, known["needs"])
+    return OptionSpec(one.name, hint, default, known["help"], known["choices"], known["least"], flag, known["needs"], known["grid"])
 
 
 def option_specs(kind: type) -> dict[str, OptionSpec]:

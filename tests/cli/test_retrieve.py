@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from residual_audio.adaptation.adapter import save_adapter
 from residual_audio.cli import app
+from residual_audio.cli.options import Data
 from residual_audio.cli.retrieve import captioned
 from residual_audio.data import DataError, load_dataset
 from residual_audio.evaluation import EvaluationError
@@ -85,10 +86,10 @@ def test_a_dataset_without_captions_says_how_to_give_them(table):
     assert isinstance(done.exception, EvaluationError)
     assert "--caption" in str(done.exception)
     with pytest.raises(DataError, match="no column 'nope'"):
-        captioned(str(table), None, False, None, "nope", "file_name")
+        captioned(str(table), Data(), "nope", "file_name")
     with pytest.raises(typer.BadParameter, match="for tables and hf:"):
-        captioned("synthetic", None, False, None, "caption", None)
+        captioned("synthetic", Data(), "caption", None)
     with pytest.raises(typer.BadParameter, match="single column"):
-        captioned("hf:me/data", None, False, None, "a,b", None)
+        captioned("hf:me/data", Data(), "a,b", None)
     with pytest.raises(typer.BadParameter, match="is no table"):
-        captioned("synthetic-captions", None, False, None, None, "path")
+        captioned("synthetic-captions", Data(), None, "path")

@@ -34,8 +34,8 @@ def on_shares(task: FoldTask, options: ShareOptions, shares: Callable[[Setting],
         return ShareLearner(basis, task.setting.embeddings, x, options.mean)  # type: ignore[arg-type]
 
     how = Training(
-        options.epochs, patience=5, batch_size=options.batch_size, optimiser="schedulefree", rate=None, decay=options.decay, l1=options.l1,
-        seed=task.seed,
+        options.epochs, patience=5, batch_size=options.batch_size, optimiser="schedulefree", rate=options.share_rate or None,
+        decay=options.decay, l1=options.l1, seed=task.seed,
     )  # fmt: skip
     lesson = task.lesson(options.classifier, options.logit_scale)
     history, rate = train(learner(task.parts.basis), lesson, how, task.tell)

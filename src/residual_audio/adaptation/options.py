@@ -117,7 +117,7 @@ class Loop(Judged):
 class GainLoop(Loop):
     """The loop of gains in the network."""
 
-    rate: float = option(0.02, "Learning rate of gains; 0 looks for one.", least=0)
+    rate: float = option(0.02, "Learning rate of gains; 0 looks for one.", least=0, grid=(0.02, 0.1, 0.5))
     l1: float = option(0.0, "Pull of the gains towards zero (L1).", least=0)
 
 
@@ -128,8 +128,11 @@ class PresetOptions(Judged, Axes):
 
 @dataclass(frozen=True)
 class ShareOptions(Judged, Kept):
-    """Gains on direct shares: what is left to choose where the optimiser and the rate are the paper's."""
+    """Gains on direct shares: what is left to choose where the optimiser is the paper's."""
 
+    share_rate: float = option(
+        0.0, "Learning rate of gains on shares; 0 looks for one, as in the paper.", least=0, grid=(0.0, 0.03, 0.3)
+    )  # fmt: skip
     mean: str = option("keep", "keep (gains of one change nothing) or drop (as in the papers).", choices=("keep", "drop"))
     epochs: int = option(30, "Most epochs.", least=1)
     batch_size: int = option(64, "Clips per step.", least=1)

@@ -21,6 +21,7 @@ from ..adaptation.methods import METHODS
 from ..adaptation.prepare import prepare
 from ..adaptation.recipe import Recipe
 from ..adaptation.task import Adaptation, FoldTask, Setting
+from ..adaptation.tuning import check_untuned, label_share, learn
 from ..data import Dataset
 from ..evaluation import EvaluationError
 from ..evaluation.folds import Parts, fold_parts
@@ -75,15 +76,19 @@ class Cell:
         return f"cells/{self.method}-fold{self.fold}-repeat{self.repeat}.safetensors"
 
 
-def run_cell(cell: Cell, task: FoldTask, recipe: Recipe, other: Setting | None) -> tuple[Adaptation, Tensor, dict[str, float]]:
+def run_cell(
+    cell: Cell, task: FoldTask, recipe: Recipe, protocol: Protocol, other: Setting | None
+) -> tuple[Adaptation, Tensor, dict[str, Any]]:
     """What a method left, its scores of the test clips, and what it cost."""
     options: Any = recipe.options(cell.method)
     start = time.perf_counter()
     with watched_memory() as peak:
-        learned = METHODS[cell.method].run(task, options)
+        learned, chosen = learn(cell.method, task, options, protocol.tune, protocol.again)
         scores = task.scores(learned.embed(task.setting), options.classifier) if learned.scores is None else learned.scores
     seconds = time.perf_counter() - start
-    facts: dict[str, float] = {"trained": learned.trained, "seconds": seconds, "peak_mb": peak[0] / 2**20}
+    facts: dict[str, Any] = {"trained": learned.trained, "seconds": seconds, "peak_mb": peak[0] / 2**20}
+    facts["labels"] = label_share(cell.method, cell.parts, protocol.again)
+    facts |= {"chosen": ", ".join(f"{name}={value:g}" for name, value in chosen.items())} if chosen else {}
     if other is not None and other.directions is not None and learned.embed is not None:
         facts["other"] = accuracy_elsewhere(other, other.directions, learned.embed(other))
     return learned, scores, facts
@@ -120,7 +125,10 @@ def compare(
         raise EvaluationError(f"no method is named; one or more of {', '.join(METHODS)}")
     recipe.check(methods)
     seed, repeats = protocol.seed, protocol.repeats
-    choices = {"folds": protocol.folds, "template": protocol.template, "seed": seed, "shots": shots, "other": other and other.name}
+    if protocol.tune:
+        check_untuned(recipe, list(methods))
+    choices: dict[str, Any] = {name: True for name in ("tune", "again") if getattr(protocol, name)}
+    choices |= {"folds": protocol.folds, "template": protocol.template, "seed": seed, "shots": shots, "other": other and other.name}
     recorded = {m: json.loads(json.dumps(recipe.recorded(m, encoder.units))) for m in methods}
     store = Store(str(Path(out) / STORE))
     with store.locked():
@@ -139,7 +147,8 @@ def compare(
         began = time.monotonic()
         missing = [cell for cell in plan if not store.exists(cell.name)]
         for done, cell in enumerate(missing, start=1):
-            learned, scores, facts = run_cell(cell, FoldTask(setting, targets, cell.parts, seed + cell.repeat), recipe, elsewhere)
+            task = FoldTask(setting, targets, cell.parts, seed + cell.repeat)
+            learned, scores, facts = run_cell(cell, task, recipe, protocol, elsewhere)
             key = [cell.method, cell.fold, cell.repeat]
             header = {"facts": facts, "history": learned.history, "cell": key, "options": recorded[cell.method]}
             tensors = {"scores": scores.float(), "test": torch.from_numpy(cell.parts.test)}
@@ -202,5 +211,6 @@ def summary_row(method: str, cells: pd.DataFrame, correct: np.ndarray, seed: int
         "high": interval.high,
         "seconds": float(cells.seconds.mean()),
         "peak_mb": float(cells.peak_mb.max()),
+        "labels": float(cells.labels.mean()) if "labels" in cells else float("nan"),
         **({"other": float(cells.other.mean())} if "other" in cells and cells.other.notna().any() else {}),
     }

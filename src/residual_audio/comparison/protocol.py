@@ -13,7 +13,7 @@ FEW_SHOT = ("plain", "probe", "residual")
 
 @dataclass(frozen=True)
 class Protocol(Options):
-    """Folds, prompts, repeats and the seed. ``template=None``: the default prompts where the encoder has a text side."""
+    """Folds, prompts, repeats, tuning and the seed. ``template=None``: the default prompts where the encoder has a text side."""
 
     folds: str = option(
         "official",
@@ -24,4 +24,6 @@ class Protocol(Options):
         None, "A set of prompts (sound-of, laion, msclap, plain, instrument, ensemble) or your own text with {}; default: sound-of."
     )
     repeats: int = option(1, "Repeat everything with other seeds.", least=1)
+    tune: bool = option(False, "Choose the rate of every trained method in each fold, on its stopping part, from a grid of equal size.")
+    again: bool = option(False, "Learn once more from all clips outside the test, for as long as the stopping part said.")
     seed: int = option(0, "Seed of splits, random axes and the order of clips.")

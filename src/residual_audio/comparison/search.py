@@ -182,6 +182,8 @@ def search(
     ``space``: ``stages`` (all subsets, of a ``form``), ``grid`` (``settings`` such as ``rate=0.02,0.1``) or ``optuna`` (``trials`` draws
     from ``settings`` such as ``rate=1e-3:1:log``). Trials are ranked by accuracy on the stopping part, inside the training folds.
     """
+    if protocol.tune:
+        raise OptionError("a search tries values itself; leave out --tune")
     varied, planned = plan(encoder.units, space, recipe, settings, form, method)
     store = Store(str(out))
 

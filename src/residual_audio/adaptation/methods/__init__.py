@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ...options import OptionError
 from ...registry import Registry
@@ -22,7 +22,8 @@ class Method:
     """``run(task, options)`` gives a :class:`~..task.Adaptation`.
 
     ``whole``: it needs the model's inputs, not only what enters the first adapted block. ``adapter``: what it leaves can be saved and
-    folded. ``trained``: it learns by the loop, with a stopping part.
+    folded. ``trained``: it learns by the loop, with a stopping part. ``labels``: the clips whose labels it learns from: ``none``, the
+    ``train`` part, or all that are ``seen`` outside the test.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Method:
     whole: bool = False
     adapter: bool = False
     trained: bool = False
+    labels: Literal["none", "train", "seen"] = "train"
     order: int = 50
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class AlignerOptions(Loop):
     """Its own rate: a matrix is no gain."""
 
-    aligner_rate: float = option(1e-3, "Learning rate of `aligner`; 0 looks for one.", least=0)
+    aligner_rate: float = option(1e-3, "Learning rate of `aligner`; 0 looks for one.", least=0, grid=(1e-3, 5e-3, 2.5e-2))
 
 
 @method("aligner", AlignerOptions, "a learned square matrix on the embedding", trained=True, order=40)

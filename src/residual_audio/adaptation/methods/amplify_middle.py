@@ -26,7 +26,15 @@ def gains(variance: Float[Tensor, "unit axis"]) -> Float[Tensor, "unit axis"]:
     return values
 
 
-@method("amplify-middle", PresetOptions, f"heuristic of an earlier report, {WHAT}; nothing is trained", whole=True, adapter=True, order=33)
+@method(
+    "amplify-middle",
+    PresetOptions,
+    f"heuristic of an earlier report, {WHAT}; nothing is trained",
+    whole=True,
+    adapter=True,
+    labels="none",
+    order=33,
+)
 def amplify_middle(task: FoldTask, options: PresetOptions) -> Adaptation:
     from ..presets import preset
 

@@ -25,7 +25,15 @@ def gains(variance: Float[Tensor, "unit axis"]) -> Float[Tensor, "unit axis"]:
     return torch.where(before >= HALF, FACTOR, 1.0).to(variance)
 
 
-@method("amplify-minor", PresetOptions, f"heuristic of an earlier report, {WHAT}; nothing is trained", whole=True, adapter=True, order=31)
+@method(
+    "amplify-minor",
+    PresetOptions,
+    f"heuristic of an earlier report, {WHAT}; nothing is trained",
+    whole=True,
+    adapter=True,
+    labels="none",
+    order=31,
+)
 def amplify_minor(task: FoldTask, options: PresetOptions) -> Adaptation:
     from ..presets import preset
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class FinetuneOptions(Loop):
     """Its own rate: weights want small steps."""
 
-    finetune_rate: float = option(1e-4, "Learning rate of `finetune`; 0 looks for one.", least=0)
+    finetune_rate: float = option(1e-4, "Learning rate of `finetune`; 0 looks for one.", least=0, grid=(2e-5, 1e-4, 5e-4))
 
 
 def audio_weights(encoder: Encoder, streams: Streams) -> list[nn.Parameter]:

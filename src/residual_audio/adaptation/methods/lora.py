@@ -29,7 +29,7 @@ class LoraOptions(Loop, Selected):
     """Units name the blocks; rank and rate are its own."""
 
     lora_rank: int = option(4, "Rank of `lora`.", least=1)
-    lora_rate: float = option(1e-3, "Learning rate of `lora`; 0 looks for one.", least=0)
+    lora_rate: float = option(1e-3, "Learning rate of `lora`; 0 looks for one.", least=0, grid=(1e-3, 5e-3, 2.5e-2))
 
 
 def lora_targets(encoder: Encoder, blocks: set[tuple[int, int]]) -> list[str]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ..task import Adaptation, FoldTask
 
 
-@method("plain", Judged, "the model as it is: prompts, or centroids where there is no text side", order=0)
+@method("plain", Judged, "the model as it is: prompts, or centroids where there is no text side", labels="none", order=0)
 def plain(task: FoldTask, options: Judged) -> Adaptation:
     from ..task import Adaptation
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ..task import Adaptation, FoldTask
 
 
-@method("probe", MethodOptions, "logistic regression on the embeddings of all clips outside the test", order=1)
+@method("probe", MethodOptions, "logistic regression on the embeddings of all clips outside the test", labels="seen", order=1)
 def probe(task: FoldTask, options: MethodOptions) -> Adaptation:
     import torch.nn.functional as F
 

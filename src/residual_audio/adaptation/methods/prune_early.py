@@ -26,7 +26,15 @@ def gains(variance: Float[Tensor, "unit axis"]) -> Float[Tensor, "unit axis"]:
     return values
 
 
-@method("prune-early", PresetOptions, f"heuristic of an earlier report, {WHAT}; nothing is trained", whole=True, adapter=True, order=30)
+@method(
+    "prune-early",
+    PresetOptions,
+    f"heuristic of an earlier report, {WHAT}; nothing is trained",
+    whole=True,
+    adapter=True,
+    labels="none",
+    order=30,
+)
 def prune_early(task: FoldTask, options: PresetOptions) -> Adaptation:
     from ..presets import preset
 

@@ -17,7 +17,15 @@ class DirectOptions(ShareOptions, Selected):
     """Of a selection of writers."""
 
 
-@method("residual-direct", DirectOptions, "the paper's form: gains on direct shares; does not fold", whole=True, trained=True, order=13)
+@method(
+    "residual-direct",
+    DirectOptions,
+    "the paper's form: gains on direct shares; does not fold",
+    whole=True,
+    trained=True,
+    labels="seen",
+    order=13,
+)
 def residual_direct(task: FoldTask, options: DirectOptions) -> Adaptation:
     from ..loop import on_shares
     from ..select import choose_places

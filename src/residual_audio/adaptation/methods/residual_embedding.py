@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from ..task import Adaptation, FoldTask
 
 
-@method("residual-embedding", ShareOptions, "gains on the principal axes of the embedding; does not fold", trained=True, order=14)
+@method(
+    "residual-embedding", ShareOptions, "gains on the principal axes of the embedding; does not fold", trained=True, labels="seen", order=14
+)
 def residual_embedding(task: FoldTask, options: ShareOptions) -> Adaptation:
     from ..loop import on_shares
 

@@ -22,7 +22,15 @@ def gains(variance: Float[Tensor, "unit axis"]) -> Float[Tensor, "unit axis"]:
     return (variance >= WEAK * variance[:, :1]).to(variance)
 
 
-@method("suppress-weak", PresetOptions, f"heuristic of an earlier report, {WHAT}; nothing is trained", whole=True, adapter=True, order=32)
+@method(
+    "suppress-weak",
+    PresetOptions,
+    f"heuristic of an earlier report, {WHAT}; nothing is trained",
+    whole=True,
+    adapter=True,
+    labels="none",
+    order=32,
+)
 def suppress_weak(task: FoldTask, options: PresetOptions) -> Adaptation:
     from ..presets import preset
 
