@@ -76,16 +76,14 @@ def ablate(
 
 def show(result: AblationResult) -> None:
     """The units of each kind that matter most."""
-    from rich.table import Table
-
-    from .screen import console
+    from .screen import console, screen_table
 
     model, data = result.made_by["model"]["name"], result.made_by["dataset"]["name"]
     whole = f"{result.classifier} accuracy {100 * result.accuracy:.1f} %, {len(result.targets)} clips"
     units = result.table().sort_values("margin_drop", ascending=False)
     for kind in result.kinds:
-        screen = Table(kind, "accuracy drop, points [95 %]", "margin drop [95 %]", "first order",
-                       title=f"{model} on {data}: {result.how} ablation, {whole}")  # fmt: skip
+        columns = (kind, "accuracy drop [95 %]", "margin drop [95 %]", "first order")
+        screen = screen_table(*columns, title=f"{model} on {data}: {result.how} ablation, {whole}")
         for _, r in units[units.kind == kind].head(SHOWN).iterrows():
             accuracy = f"{100 * r.accuracy_drop:+.1f} [{100 * r.accuracy_low:+.1f}, {100 * r.accuracy_high:+.1f}]"
             screen.add_row(r.label, accuracy, f"{r.margin_drop:+.4f} [{r.margin_low:+.4f}, {r.margin_high:+.4f}]", f"{r.first_order:+.4f}")

@@ -76,15 +76,13 @@ compare.__doc__ = str(compare.__doc__).replace("{methods}", "\n    ".join(f"- {n
 
 def show(comparison: Comparison, model: str, data: str, other: str = "") -> None:
     """The methods on one screen."""
-    from rich.table import Column, Table
-
-    from .screen import console
+    from .screen import console, screen_table
 
     p = comparison.paired.set_index("method").p_holm
     baseline = comparison.summary.method.iloc[0]
     extra = [f"on {other}"] if other else []
-    columns = ("trained", "accuracy %", "95 %", f"p vs {baseline}", "s per fold", "MB", *extra)
-    table = Table(Column("method", no_wrap=True), *columns, title=f"{model} on {data}")
+    columns = ("trained", "accuracy %", "95 %", f"p vs {baseline}", "s/fold", "MB", *extra)
+    table = screen_table("method", *columns, title=f"{model} on {data}")
     for _, row in comparison.summary.iterrows():
         cells = [
             row.method,

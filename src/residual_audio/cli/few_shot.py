@@ -61,14 +61,12 @@ def few_shot(
 
 def show(curve: FewShot, title: str) -> None:
     """A row per method, a column per number of shots."""
-    from rich.table import Column, Table
-
     from ..comparison.few_shot import NOTE
-    from .screen import console
+    from .screen import console, screen_table
 
     table = curve.curve
     points = list(dict.fromkeys(table.shots))
-    screen = Table(Column("method", no_wrap=True), *points, title=f"{title}: accuracy % ± std over folds", caption=NOTE)
+    screen = screen_table("method", *points, title=f"{title}: accuracy % ± std over folds", caption=NOTE)
     for method, rows in table.groupby("method", sort=False):
         cells = rows.set_index("shots")
         screen.add_row(method, *(f"{100 * cells.accuracy[p]:.1f} ± {100 * cells['std'][p]:.1f}" for p in points))

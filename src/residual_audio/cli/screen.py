@@ -6,9 +6,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
 from rich.text import Text
 
 console = Console()
@@ -30,6 +32,12 @@ def progress(title: str, total: int) -> Iterator[Callable[[int], object]]:
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task(title, total=total)
         yield lambda n: bar.advance(task, n)
+
+
+def screen_table(*columns: str, title: str, caption: str | None = None) -> Table:
+    """A table that fits 80 columns: the first column is text, the others are numbers, none is broken over lines."""
+    heads = [Column(name, no_wrap=True, justify="left" if i == 0 else "right") for i, name in enumerate(columns)]
+    return Table(*heads, title=escape(title), caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
 
 
 def tell(line: str) -> None:

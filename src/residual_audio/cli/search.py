@@ -79,11 +79,10 @@ def search(
 
 def show(found: Search, title: str) -> None:
     """The best trials by stopping accuracy, and what choosing is worth."""
-    from rich.table import Column, Table
+    from .screen import console, say, screen_table
 
-    from .screen import console, say
-
-    screen = Table(Column("trial", overflow="fold"), "trained", "stopping %", "test %", "95 %", title=title)
+    screen = screen_table("trial", "trained", "stopping %", "test %", "95 %", title=title)
+    screen.columns[0].no_wrap, screen.columns[0].overflow = False, "fold"
     for _, row in found.table.head(SHOWN).iterrows():
         screen.add_row(
             row.trial, f"{row.trained:,}", f"{100 * row.stop_accuracy:.1f}", f"{100 * row.accuracy:.1f} ± {100 * row['std']:.1f}",
