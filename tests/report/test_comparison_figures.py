@@ -50,7 +50,14 @@ def subsets(parts=("S0", "S1", "S2", "S3")):
     return pd.DataFrame(rows).sort_values("stop_accuracy", ascending=False)
 
 
+def elsewhere():
+    """A comparison that also asked what adapting costs on other data; a probe leaves no encoder to ask."""
+    rows = summary(1).assign(seconds=3.0, other=np.linspace(0.99, 0.4, len(METHODS)))
+    return rows.assign(other=rows.other.where(rows.method != "probe"))
+
+
 CASES = {
+    "accuracy_vs_cost": {"comparison_summary": elsewhere()},
     "accuracy_vs_parameters": {"comparison_summary": summary()},
     "few_shot_curve": {"few_shot": curve()},
     "stage_subsets": {"search": subsets()},
@@ -84,8 +91,9 @@ def check_text(figure):
 def test_they_are_drawn_from_their_tables_alone(tmp_path):
     for name, tables in CASES.items():
         paths = draw(tables, tmp_path / name, caption=CONTEXT)
-        assert [p.name for p in paths] == [f"{name}.pdf", f"{name}.png"]
-        assert [p.read_bytes()[:4] for p in paths] == [b"%PDF", b"\x89PNG"]
+        also = {"accuracy_vs_parameters"} if name == "accuracy_vs_cost" else set()
+        assert {p.stem for p in paths} == {name} | also
+        assert [p.read_bytes()[:4] for p in paths] == [b"%PDF", b"\x89PNG"] * (1 + len(also))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -171,3 +179,12 @@ def test_subsets_of_blocks_are_drawn_too():
 
 def test_a_grid_draws_no_subsets(tmp_path):
     assert draw({"search": subsets().drop(columns="size")}, tmp_path) == []
+
+
+def test_cost_names_every_method_that_was_asked_elsewhere():
+    """With its trained numbers and seconds; the others, and comparisons without other data, are left out."""
+    figure = FIGURES["accuracy_vs_cost"]({"comparison_summary": elsewhere()}, CONTEXT)
+    names = {text.get_text().split("\n")[0] for text in figure.axes[0].texts}
+    assert names == set(METHODS) - {"probe"}
+    assert any(text.get_text() == "residual\n4416 · 3 s" for text in figure.axes[0].texts)
+    assert FIGURES["accuracy_vs_cost"].lack({"comparison_summary": summary()})

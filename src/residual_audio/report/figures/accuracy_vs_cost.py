@@ -1,0 +1,60 @@
+"""What adapting is worth and what it costs: accuracy on the task against accuracy elsewhere, trained numbers and time in one picture."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+
+from .accuracy_vs_parameters import name_points
+from .drawing import FIGURES, Context, Drawing, Tables, count, footer
+from .style import GREY, SINGLE, new_figure, plain, stage_colour
+
+SMALLEST, LARGEST = 3.0, 10.0  # points: the diameters of one trained number and of ten million
+
+
+def diameters(trained: np.ndarray) -> np.ndarray:
+    """By the order of magnitude of the trained numbers; methods that train none are as small as can be."""
+    orders = np.log10(np.maximum(trained, 1.0)) / 7.0
+    return SMALLEST + (LARGEST - SMALLEST) * np.clip(orders, 0, 1)
+
+
+def written(trained: float, seconds: float) -> str:
+    """``512 · 8 s``: trained numbers and seconds per fold."""
+    size = f"{trained / 1e6:.1f}M" if trained >= 1e6 else f"{trained / 1e3:.1f}k" if trained >= 1e4 else f"{trained:.0f}"
+    return f"{size} · {seconds:.0f} s"
+
+
+def plot(tables: Tables, context: Context) -> Figure:
+    rows = tables["comparison_summary"].dropna(subset=["accuracy", "other"]).reset_index(drop=True)
+    figure, grid = new_figure(SINGLE, 3.2)
+    axes = grid[0, 0]
+    x, y = 100 * rows["other"].to_numpy(float), 100 * rows["accuracy"].to_numpy(float)
+    low, high = (100 * rows[name].to_numpy(float) for name in ("low", "high"))
+    sizes = diameters(rows["trained"].to_numpy(float))
+    room = max(4.0, 0.15 * np.ptp(x)), max(4.0, 0.12 * (np.nanmax(high) - np.nanmin(low)))
+    axes.set_xlim(max(-2.0, x.min() - room[0]), min(104.0, x.max() + room[0]))
+    axes.set_ylim(max(0.0, np.nanmin(low) - room[1]), min(104.0, np.nanmax(high) + room[1]))
+    axes.axvline(x[0], color=GREY, linewidth=0.5, linestyle=":", zorder=1)
+    for i in range(len(rows)):
+        axes.plot([x[i]] * 2, [low[i], high[i]], color=stage_colour(i), linewidth=0.9, zorder=2)
+        axes.plot([x[i]], [y[i]], "o", color=stage_colour(i), markersize=sizes[i], markeredgewidth=0, zorder=3)
+    axes.set_xlabel("accuracy on other data (%)")
+    axes.set_ylabel("accuracy on the task (%)")
+    axes.set_title("Accuracy and what it costs elsewhere")
+    footer(
+        figure, tables, context, count(len(rows), "method"), "lines: 95 % intervals", f"dotted: {plain(rows['method'][0], 24)}",
+        "below names: trained numbers · seconds per fold",
+    )  # fmt: skip
+    figure.draw_without_rendering()
+    spots = axes.transData.transform(np.column_stack([x, y]))
+    half = sizes * figure.dpi / 144
+    taken = [Bbox.from_extents(px - h, py - h, px + h, py + h) for (px, py), h in zip(spots, half, strict=True)]
+    ends = [axes.transData.transform([(a, b), (a, c)]) for a, b, c in zip(x, low, high, strict=True)]
+    taken += [Bbox.from_extents(a[0] - 1, a[1], b[0] + 1, b[1]) for a, b in ends]
+    names = [f"{plain(r.method, 24)}\n{written(r.trained, r.seconds)}" for r in rows.itertuples()]
+    name_points(figure, axes, names, spots, taken, [stage_colour(i) for i in range(len(rows))])
+    return figure
+
+
+FIGURE = FIGURES.add(Drawing("accuracy_vs_cost", {"comparison_summary": ("accuracy", "other")}, plot, order=41))
