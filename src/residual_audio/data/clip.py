@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .splits import grouped_folds
 from .synthetic import PREFIX, SyntheticSound
 
 
@@ -16,21 +17,39 @@ class DataError(ValueError):
     """A dataset that cannot be loaded; the message says where it was looked for and what is expected."""
 
 
+class DataWarning(UserWarning):
+    """Something about a dataset that makes its figures less sure than they look."""
+
+
 @dataclass(frozen=True)
 class Clip:
-    """One recording (or image, for a vision tower). ``fold`` is −1 where the dataset has none; ``path`` may be a ``synthetic:`` address."""
+    """One recording (or image, for a vision tower). ``fold`` is −1 where the dataset has none; ``path`` may be a ``synthetic:`` address.
+
+    ``group``: what the clip shares with others that are not independent of it, such as a speaker, a recording or an instrument.
+    Empty: the clip stands for itself.
+    """
 
     id: str
     path: str
     label: str
     fold: int = -1
+    group: str = ""
     captions: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
 
     @property
     def source(self) -> Path | SyntheticSound:
         """What an encoder reads: the file, or the synthetic sound that the address names."""
-        return SyntheticSound.parse(self.path) if self.path.startswith(PREFIX) else Path(self.path)
+        return SyntheticSound.parse(self.path) if self.synthetic else Path(self.path)
+
+    @property
+    def synthetic(self) -> bool:
+        return self.path.startswith(PREFIX)
+
+    @property
+    def own_group(self) -> str:
+        """The group, or the clip's id where it has none: a group of one."""
+        return self.group or self.id
 
 
 @dataclass(frozen=True)
@@ -59,8 +78,8 @@ class Dataset:
 
     @property
     def groups(self) -> list[str]:
-        """The speaker or recording of each clip, where the dataset knows it; else the clip itself."""
-        return [next((t for t in c.tags if t.startswith(("speaker:", "recording:"))), c.id) for c in self.clips]
+        """The group of each clip (speaker, recording, instrument); a clip without one is its own."""
+        return [c.own_group for c in self.clips]
 
     def only(self, keep: Callable[[Clip], bool], note: str) -> Dataset:
         """The rows for which ``keep`` holds; classes that vanish leave the class list too."""
@@ -93,24 +112,10 @@ def clean_label(label: str) -> str:
     return " ".join(label.replace("_", " ").replace("-", " ").split()).lower()
 
 
-def stratified_folds(labels: Sequence[str], count: int = 5, seed: int = 0) -> list[int]:
-    """Fold numbers from 1: every class is spread as evenly as can be, in a seeded random order."""
-    rng = np.random.default_rng(seed)
-    folds = np.zeros(len(labels), dtype=int)
-    array = np.array(labels)
-    for label in sorted(set(labels)):
-        rows = rng.permutation(np.flatnonzero(array == label))
-        folds[rows] = np.arange(len(rows)) % count + 1
-    return folds.tolist()
-
-
-def grouped_folds(labels: Sequence[str], groups: Sequence[str], count: int = 5, seed: int = 0) -> list[int]:
-    """As :func:`stratified_folds`, but rows of one group share a fold (a group counts for the class of its first row)."""
-    first: dict[str, str] = {}
-    for label, group in zip(labels, groups, strict=True):
-        first.setdefault(group, label)
-    folds = dict(zip(first, stratified_folds(list(first.values()), count, seed), strict=True))
-    return [folds[group] for group in groups]
+def in_folds(clips: Sequence[Clip], seed: int = 0) -> tuple[Clip, ...]:
+    """The clips in five made folds: every class spread evenly, no group in two."""
+    numbers = grouped_folds([c.label for c in clips], [c.own_group for c in clips], seed=seed)
+    return tuple(replace(c, fold=number) for c, number in zip(clips, numbers, strict=True))
 
 
 def make_dataset(name: str, clips: Iterable[Clip], folds: str = "none", names: dict[str, str] | None = None, **notes: object) -> Dataset:

@@ -87,9 +87,10 @@ def finish(store: Store, dataset: Dataset, settings: Settings, encoder: Encoder)
     if totals:
         store.write_tensors(MOMENTS, {k: v for level, m in totals.items() for k, v in m.tensors(f"moments.{level}").items()})
     rows = [
-        {"id": c.id, "path": c.path, "label": c.label, "fold": c.fold, "status": "error" if errors[c.id] else "ok", "error": errors[c.id]}
+        {"id": c.id, "path": c.path, "label": c.label, "fold": c.fold, "group": c.own_group,
+         "status": "error" if errors[c.id] else "ok", "error": errors[c.id]}
         for c in dataset.clips
-    ]
+    ]  # fmt: skip
     write_clips(store, pd.DataFrame(rows))
     info = store.read_json("run.json")
     broken = sum(bool(e) for e in errors.values())

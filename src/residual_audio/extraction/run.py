@@ -112,15 +112,21 @@ class Run:
 
     @cached_property
     def all_clips(self) -> pd.DataFrame:
-        """Every clip with its status and error."""
+        """Every clip with its status and error. ``group``: its speaker, recording or instrument, or its id where none is known."""
         if self.store.exists("clips.parquet"):
-            return pd.read_parquet(self.store.reading("clips.parquet"))
+            table = pd.read_parquet(self.store.reading("clips.parquet"))
+            return table if "group" in table else table.assign(group=table["id"])
         raise StoreError(f"{self.store.address} is not finished; run the same `residual-audio extract` command again to resume it")
 
     @property
     def clips(self) -> pd.DataFrame:
         """The readable clips: one row per row of the arrays."""
         return self.all_clips[self.all_clips.status == "ok"].reset_index(drop=True)
+
+    @property
+    def groups(self) -> np.ndarray:
+        """The group of each readable clip."""
+        return self.clips["group"].astype(str).to_numpy()
 
     @property
     def keys(self) -> list[str]:

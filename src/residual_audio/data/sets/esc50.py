@@ -30,7 +30,7 @@ ORIGIN = Origin(
 def load(root: str | Path, subset: str | None = None) -> Dataset:
     """Rows of ``meta/esc50.csv``; ``subset="esc10"`` keeps the ten classes of ESC-10.
 
-    Tags: ``esc10`` on the clips of that subset, ``recording:N`` with the number of the source on freesound.org.
+    The group is the recording, by its number on freesound.org. Tag: ``esc10`` on the clips of that subset.
     """
     if subset not in (None, "esc10"):
         raise DataError(f"esc50: no subset {subset!r}; the only one is 'esc10'")
@@ -46,7 +46,8 @@ def load(root: str | Path, subset: str | None = None) -> Dataset:
             path=str(files[stem]),
             label=row["category"],
             fold=int(row["fold"]),
-            tags=(*(["esc10"] if row["esc10"] == "True" else []), f"recording:{row['src_file']}"),
+            group=row["src_file"],
+            tags=("esc10",) if row["esc10"] == "True" else (),
         )
         for stem, row in zip(stems, rows, strict=True)
     ]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from ..clip import Clip, DataError, Dataset, make_dataset, stratified_folds
+from ..clip import Clip, DataError, Dataset, in_folds, make_dataset
 from ..files import EXTENSIONS, audio_files, is_audio
 from ..registry import DATASETS, Own, below
 
 
-def load(path: str | Path, root: str | Path | None = None, seed: int = 0) -> Dataset:
+def load(path: str | Path, root: str | Path | None = None, group: str | None = None, seed: int = 0) -> Dataset:
     """``PATH/LABEL/…/x.wav``: files at any depth below ``LABEL``, sorted; ids are paths relative to the folder.
 
+    The group of ``PATH/LABEL/GROUP/…/x.wav`` is ``GROUP``, the same one below every label: a speaker may be in several classes.
+    ``group`` is a pattern instead, searched for in the id; what its first brackets match is the group: ``group=r"speaker(\\d+)"``.
     Hidden files and files that are not audio are passed over; where there is no audio at all, images are taken. ``seed`` draws five
-    stratified folds.
+    stratified folds, which keep groups together.
     """
     from ...images import image_files, is_image
 
@@ -36,12 +39,24 @@ def load(path: str | Path, root: str | Path | None = None, seed: int = 0) -> Dat
             f"folder: no audio in the sub-folders of {home}; expected {home}/LABEL/x.wav with an ending of {', '.join(EXTENSIONS)} "
             "(or images, LABEL/x.png)"
         )
-    folds = stratified_folds([label for _, label in labelled], seed=seed)
-    clips = [
-        Clip(id=file.relative_to(home).as_posix(), path=str(file), label=label, fold=fold)
-        for (file, label), fold in zip(labelled, folds, strict=True)
-    ]
-    return make_dataset(f"folder:{home}", clips, folds="stratified", fold_seed=seed)
+    ids = [file.relative_to(home).as_posix() for file, _ in labelled]
+    groups = [id.split("/")[1] if id.count("/") > 1 else "" for id in ids] if group is None else matched(group, ids)
+    clips = [Clip(id=id, path=str(file), label=label, group=own) for (file, label), id, own in zip(labelled, ids, groups, strict=True)]
+    return make_dataset(f"folder:{home}", in_folds(clips, seed), folds="stratified", fold_seed=seed)
 
 
-DATASETS.add(Own("folder", "PATH", "your own recordings, PATH/LABEL/x.wav", load, takes=Path.is_dir))
+def matched(pattern: str, ids: list[str]) -> list[str]:
+    """What the first brackets of the pattern match in each id; an id without a match is an error, not a group of its own."""
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise DataError(f"folder: the group {pattern!r} is no regular expression ({error})") from error
+    if not compiled.groups:
+        raise DataError(f"folder: the group {pattern!r} has no brackets; put them round what names the group, as in 'speaker(\\d+)'")
+    matches = [compiled.search(id) for id in ids]
+    if missed := [id for id, match in zip(ids, matches, strict=True) if match is None or not match[1]]:
+        raise DataError(f"folder: the group {pattern!r} is not in {len(missed)} of {len(ids)} files, such as {missed[0]}")
+    return [match[1] for match in matches if match is not None]
+
+
+DATASETS.add(Own("folder", "PATH", "your own recordings, PATH/LABEL/x.wav or PATH/LABEL/GROUP/x.wav", load, takes=Path.is_dir))

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from ...writing import drafted
-from ..clip import Clip, DataError, Dataset, make_dataset, stratified_folds
+from ..clip import Clip, DataError, Dataset, in_folds, make_dataset
 from ..registry import DATASETS, Own, default_root
 
 LABEL_COLUMNS = ("label", "labels", "category", "class", "target")
+GROUP_COLUMNS = ("group", "speaker", "speaker_id")
 
 
 def load(
@@ -20,13 +21,15 @@ def load(
     audio: str | None = None,
     label: str | None = None,
     fold: str | None = None,
+    group: str | None = None,
     caption: str | None = None,
     seed: int = 0,
 ) -> Dataset:
     """``name`` is ``REPO[:SPLIT]``; where no split is named, ``train`` is meant, or the only one there is.
 
-    Columns that are not named are found: ``audio`` by its type, ``label`` as the first ClassLabel or by one of the usual
-    names. Audio that comes inside the dataset is written below ``root`` as it is, under the hash of its content.
+    Columns that are not named are found: ``audio`` by its type, ``label`` as the first ClassLabel or by one of the usual names,
+    ``group`` by one of the usual names. Without a ``fold`` column, five stratified folds are drawn with ``seed``; groups stay together.
+    Audio that comes inside the dataset is written below ``root`` as it is, under the hash of its content.
     """
     try:
         import datasets
@@ -39,27 +42,30 @@ def load(
     audio = audio or first(name, "audio", features, [c for c, f in features.items() if isinstance(f, datasets.Audio)])
     class_labels = [c for c, f in features.items() if isinstance(f, datasets.ClassLabel)]
     label = label or first(name, "label", features, class_labels + [c for c in LABEL_COLUMNS if c in features])
-    columns = [c for c in (audio, label, fold, caption) if c]
+    group = group or next((c for c in GROUP_COLUMNS if c in features and c != label), None)
+    columns = [c for c in (audio, label, fold, group, caption) if c]
     if absent := [c for c in columns if c not in features]:
         raise DataError(f"hf:{name}: no column {absent[0]!r}; the columns are {', '.join(features)}")
 
     rows = rows.select_columns(list(dict.fromkeys(columns))).cast_column(audio, datasets.Audio(decode=False))
     labels = [label_text(features[label], value, f"hf:{name} row {i}") for i, value in enumerate(rows[label])]
-    folds = [int(number) for number in rows[fold]] if fold else stratified_folds(labels, seed=seed)
+    groups = ["" if value is None else str(value) for value in rows[group]] if group else [""] * len(labels)
     clips = [
         Clip(
             id=f"{split}/{i}",
             path=stored(row[audio], cache, f"hf:{name} row {i}"),
             label=labels[i],
-            fold=folds[i],
+            fold=int(row[fold]) if fold else -1,
+            group=groups[i],
             captions=(row[caption],) if caption and row[caption] else (),
             tags=(split,),
         )
         for i, row in enumerate(rows)
     ]
-    return make_dataset(
-        f"hf:{name}", clips, folds="official" if fold else "stratified", split=split, audio_column=audio, label_column=label
-    )
+    notes = {"split": split, "audio_column": audio, "label_column": label, **({"group_column": group} if group else {})}
+    if fold:
+        return make_dataset(f"hf:{name}", clips, folds="official", **notes)
+    return make_dataset(f"hf:{name}", in_folds(clips, seed), folds="stratified", **notes)
 
 
 def open_split(datasets: Any, name: str, config: str | None) -> tuple[Any, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..clip import Clip, DataError, Dataset, grouped_folds, make_dataset
+from ..clip import Clip, DataError, Dataset, in_folds, make_dataset
 from ..fetch import Remote
 from ..files import audio_files
 from ..origin import Origin
@@ -45,19 +45,14 @@ ORIGIN = Origin(
 
 
 def load(root: str | Path, seed: int = 0) -> Dataset:
-    """Excerpts by instrument; ``seed`` draws the five folds. Tag: ``recording:0058``."""
+    """Excerpts by instrument; ``seed`` draws the five folds. The group is the number of the recording."""
     base = ORIGIN.locate(root).parent
     files = {code: audio_files(base / code) for code in INSTRUMENTS}
     if absent := [code for code, paths in files.items() if not paths]:
         raise DataError(f"irmas: no audio in {base} for {', '.join(absent)}. Expected layout:\n{ORIGIN.layout}")
-    rows = [(path, code, recording(path)) for code, paths in files.items() for path in paths]
-    folds = grouped_folds([code for _, code, _ in rows], [source for _, _, source in rows], seed=seed)
-    clips = [
-        Clip(id=path.stem, path=str(path), label=code, fold=fold, tags=(f"recording:{source}",))
-        for (path, code, source), fold in zip(rows, folds, strict=True)
-    ]
+    clips = [Clip(id=path.stem, path=str(path), label=code, group=recording(path)) for code, paths in files.items() for path in paths]
     grouping = "five seeded folds over recordings, so that excerpts of one recording share a fold"
-    return make_dataset("irmas", clips, folds="stratified", names=INSTRUMENTS, fold_seed=seed, grouping=grouping)
+    return make_dataset("irmas", in_folds(clips, seed), folds="stratified", names=INSTRUMENTS, fold_seed=seed, grouping=grouping)
 
 
 def recording(path: Path) -> str:

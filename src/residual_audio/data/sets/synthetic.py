@@ -16,7 +16,7 @@ CAPTIONED_PER_CLASS = 5
 
 
 def load(task: str, per_class: int | None = None, captions: bool = False) -> Dataset:
-    """``per_class`` takes of every class, in five folds that each hold every class.
+    """``per_class`` takes of every class, in five folds that each hold every class. Takes are drawn independently: none has a group.
 
     A caption states what was drawn for its take, so it is known only after rendering (about 12 ms per clip):
     ``captions=True`` does that, otherwise clips have none.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..clip import Clip, DataError, Dataset, make_dataset, stratified_folds
+from ..clip import Clip, DataError, Dataset, in_folds, make_dataset
 from ..registry import DATASETS, Own, below
 from ..synthetic import PREFIX
 
@@ -19,14 +19,16 @@ def load(
     label: str = "label",
     id: str | None = None,
     fold: str | None = None,
+    group: str | None = None,
     caption: str | Sequence[str] | None = None,
     seed: int = 0,
 ) -> Dataset:
     """Rows with a ``path`` (relative ones start at the table's folder) and a ``label``.
 
-    ``id``, ``fold`` and ``caption`` (one column or several) name further columns; columns of exactly these names are used
-    unasked. Without ids the paths serve; without folds five stratified ones are drawn with ``seed``. Whether a file
-    exists is not looked at here: a run records what it could not decode, clip by clip.
+    ``id``, ``fold``, ``group`` and ``caption`` (one column or several) name further columns; columns of exactly these names are
+    used unasked. Without ids the paths serve; without folds five stratified ones are drawn with ``seed``, which keep groups together.
+    A row with an empty group stands for itself. Whether a file exists is not looked at here: a run records what it could not decode,
+    clip by clip.
     """
     table = below(root, file)
     rows = read_rows(table)
@@ -39,26 +41,28 @@ def load(
 
     column(path, "path")
     column(label, "label")
-    id_column, fold_column = column(id, "id") or path, column(fold, "fold")
+    id_column, fold_column, group_column = column(id, "id") or path, column(fold, "fold"), column(group, "group")
     named = [caption] if caption is None or isinstance(caption, str) else caption
     caption_columns = [c for c in (column(name, "caption") for name in named) if c]
     for needed in (path, label, id_column, fold_column or path):
         if empty := [i for i, row in enumerate(rows, start=1) if row[needed] == ""]:
             raise DataError(f"{table}: {len(empty)} rows have an empty {needed!r}, the first is row {empty[0]} (the header not counted)")
 
-    labels = [row[label] for row in rows]
-    folds = fold_numbers(table, fold_column, rows) if fold_column else stratified_folds(labels, seed=seed)
+    folds = fold_numbers(table, fold_column, rows) if fold_column else [-1] * len(rows)
     clips = [
         Clip(
             id=row[id_column],
             path=resolved(table, row[path]),
             label=row[label],
             fold=number,
+            group=row[group_column] if group_column else "",
             captions=tuple(row[c] for c in caption_columns if row[c]),
         )
         for row, number in zip(rows, folds, strict=True)
     ]
-    return make_dataset(f"table:{table}", clips, folds="official" if fold_column else "stratified")
+    if fold_column:
+        return make_dataset(f"table:{table}", clips, folds="official")
+    return make_dataset(f"table:{table}", in_folds(clips, seed), folds="stratified", fold_seed=seed)
 
 
 def read_rows(table: Path) -> list[dict[str, str]]:
@@ -92,5 +96,5 @@ def fold_numbers(table: Path, column: str, rows: list[dict[str, str]]) -> list[i
         raise DataError(f"{table}: the folds in {column!r} have to be whole numbers ({error})") from error
 
 
-HELP = "your own CSV or Parquet with the columns path and label (and id, fold, caption)"
+HELP = "your own CSV or Parquet with the columns path and label (and id, fold, group, caption)"
 DATASETS.add(Own("table", "PATH", HELP, load, takes=lambda path: path.suffix.lower() in ENDINGS))

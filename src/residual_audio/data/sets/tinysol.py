@@ -2,6 +2,11 @@
 
 The folds are balanced in instrument, pitch and loudness. They do not keep a note apart from the neighbour it was
 transposed from: such rows carry the tag ``retuned`` and can be left out with ``.only``.
+
+The group is the instrument and the pitch: notes of one pitch, at several loudnesses or on several strings, are takes of the same thing.
+The player would be the better group, but every instrument has one, so that no class could be in two folds; intervals therefore speak of
+further notes by these players, not of other players. The official folds stay as they are and do split pitches; parts that are made
+here keep them together.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from ..files import read_csv, require
 from ..origin import Origin
 from ..registry import DATASETS, Published
 
-COLUMNS = ("Path", "Fold", "Instrument (in full)", "Needed digital retuning")
+COLUMNS = ("Path", "Fold", "Instrument (in full)", "Pitch", "Needed digital retuning")
 AUDIO_FOLDERS = ("audio", "TinySOL", "TinySOL2020", ".")
 ORIGIN = Origin(
     name="tinysol",
@@ -52,6 +57,7 @@ def load(root: str | Path) -> Dataset:
             path=str(audio / row["Path"]),
             label=row["Instrument (in full)"],
             fold=int(row["Fold"]),
+            group=f"{row['Instrument (in full)']} {row['Pitch']}",
             tags=("retuned",) if row["Needed digital retuning"] == "TRUE" else (),
         )
         for row in rows

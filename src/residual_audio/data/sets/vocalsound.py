@@ -41,8 +41,8 @@ ORIGIN = Origin(
 def load(root: str | Path, split: str | None = None, subset: int | None = None, seed: int = 0) -> Dataset:
     """Recordings of one official ``split`` (train, valid, test) or of all three.
 
-    ``subset=1200`` draws that many with ``seed``, the same number from each class. Tags: the split, and ``speaker:f0003``;
-    no speaker is in two splits. File names read ``SPEAKER_SESSION_KIND.wav``.
+    ``subset=1200`` draws that many with ``seed``, the same number from each class. The group is the speaker, the tag is
+    the split; no speaker is in two splits. File names read ``SPEAKER_SESSION_KIND.wav``.
     """
     if split is not None and split not in SPLITS:
         raise DataError(f"vocalsound: no split {split!r}; one of {', '.join(SPLITS)}")
@@ -53,9 +53,7 @@ def load(root: str | Path, split: str | None = None, subset: int | None = None, 
         (name, stem) for name in SPLITS if split in (None, name) for stem in listed_stems(base / "datafiles" / f"{SPLITS[name]}.json")
     ]
     require("vocalsound", [stem for _, stem in listed if stem not in files], len(listed), audio, ORIGIN.layout)
-    clips = [
-        Clip(id=stem, path=str(files[stem]), label=kind_of(stem), tags=(name, f"speaker:{stem.split('_')[0]}")) for name, stem in listed
-    ]
+    clips = [Clip(id=stem, path=str(files[stem]), label=kind_of(stem), group=stem.split("_")[0], tags=(name,)) for name, stem in listed]
     dataset = make_dataset("vocalsound", clips, folds="official-split", audio=audio.name, split=split or "all")
     return dataset if subset is None else dataset.limited(subset, seed=seed)
 
