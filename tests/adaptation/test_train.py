@@ -129,7 +129,12 @@ def test_the_rate_finder_finds_a_rate_and_leaves_no_trace(encoder, data, streams
     learner = GainLearner(residual, streams)
     before = [p.detach().clone() for p in learner.parameters]
     rate = find_rate(learner, lesson(data, objective(encoder, data)), Training(batch_size=12), steps=8)
-    assert 1e-4 / 3 <= rate <= 1.0
+    by_rate = {
+        r: train_gains(residual, streams, lesson(data, objective(encoder, data)), Training(rate=r, epochs=2, batch_size=12)).history[-1]
+        for r in (rate, 1e-4, 30.0)
+    }
+    assert by_rate[rate]["train_loss"] < by_rate[1e-4]["train_loss"], "too slow"
+    assert by_rate[rate]["train_loss"] < by_rate[30.0]["train_loss"], "too fast"
     assert all(torch.equal(a, b) for a, b in zip(before, learner.parameters, strict=True))
 
 
