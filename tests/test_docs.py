@@ -70,7 +70,7 @@ def test_every_command_is_one_that_the_command_line_takes(line):
         recipe = ra.Recipe(**{name: given[name] for name in all_options() if given.get(name) is not None})
         recipe.check(chosen)
         if verb == "search":
-            plan(UNITS, given["space"], recipe, given["set"] or (), given["form"], given["method"])
+            plan(UNITS, given["space"], recipe, given["settings"] or (), given["form"], given["method"])
 
 
 def test_commands_were_looked_at():
