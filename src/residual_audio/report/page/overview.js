@@ -12,17 +12,17 @@ function extremes(key, low = false) {
 }
 function keyFigures() {
   const figures = [], a = D.meta.accuracy;
-  if (a) figures.push([percent(a.value), `of ${a.clips} clips right, the model as it is`, `95 % [${(100 * a.low).toFixed(1)}, ${(100 * a.high).toFixed(1)}], ${a.classifier}`]);
+  if (a) figures.push([percent(a.value), `of ${a.clips} clips right, unadapted model`, `95 % [${(100 * a.low).toFixed(1)}, ${(100 * a.high).toFixed(1)}], ${a.classifier}`]);
   for (const c of D.comparisons) {
     const best = [...c.rows].sort((p, q) => q.accuracy - p.accuracy)[0];
     const gains = c.rows.find((r) => r.method === "residual");
     for (const r of new Set([gains, best].filter(Boolean)))
-      figures.push([percent(r.accuracy), `${r.method}, cross-validated`, `95 % [${(100 * r.low).toFixed(1)}, ${(100 * r.high).toFixed(1)}], ${r.trained.toLocaleString("en")} numbers trained`]);
+      figures.push([percent(r.accuracy), `${r.method}, cross-validated`, `95 % [${(100 * r.low).toFixed(1)}, ${(100 * r.high).toFixed(1)}], ${r.trained.toLocaleString("en")} trained parameters`]);
   }
   figures.push([String(D.meta.units.heads), "heads", `in ${D.meta.units.blocks} blocks of ${D.meta.units.stages} stage${D.meta.units.stages > 1 ? "s" : ""}`]);
   const apart = extremes("fisher"), needed = extremes("margin_drop");
   if (apart) figures.push([headLink(apart.head), "separates the classes best", `${apart.name} ${number(apart.value)}`]);
-  if (needed) figures.push([headLink(needed.head), "is missed most when ablated", `${needed.name} ${number(needed.value)}`]);
+  if (needed) figures.push([headLink(needed.head), "matters most when ablated", `${needed.name} ${number(needed.value)}`]);
   return figures;
 }
 const headLink = (label) => el("button", { class: "link", onclick: () => set({ view: "heads", head: label }) }, label);
@@ -43,7 +43,7 @@ function comparisonCard(c) {
     `${(100 * r.low).toFixed(1)} – ${(100 * r.high).toFixed(1)}`,
     r.difference == null ? "" : `${signed(100 * r.difference)} [${signed(100 * r.difference_low)}, ${signed(100 * r.difference_high)}]`, r.p == null ? "" : r.p < 0.001 ? "< 0.001" : r.p.toFixed(3)]);
   return el("section", { class: "card wide" }, el("h2", {}, "Methods compared"),
-    el("p", { class: "note" }, `${c.dataset ? `${c.model} on ${c.dataset}, ${c.clips} clips; ` : ""}same folds for all, every test clip scored once; ± is over folds.`), box, dataTable(head, body));
+    el("p", { class: "note" }, `${c.dataset ? `${c.model} on ${c.dataset}, ${c.clips} clips; ` : ""}same folds for all methods, every test clip scored once; ± is over folds.`), box, dataTable(head, body));
 }
 function dataTable(head, body) {
   return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "table" }, el("table", {},
@@ -65,7 +65,7 @@ function buildOverview(panel) {
         ...(mel.mels ? [["mel", `${mel.mels} bands, ${mel.f_min}–${mel.f_max} Hz, window ${mel.n_fft}, hop ${mel.hop}, ${mel.scale}`]] : [])]))),
     D.comparisons.map(comparisonCard),
     D.comparisons.length ? null : el("section", { class: "card" }, el("h2", {}, "Methods compared"),
-      el("p", { class: "lacking" }, "No comparison was given. ", el("code", {}, `residual-audio compare ${m.model.name} ${m.dataset.name} --out COMPARISON`), " makes one; name it with ", el("code", {}, "--compare COMPARISON"), ".")),
+      el("p", { class: "lacking" }, "No comparison was given. ", el("code", {}, `residual-audio compare ${m.model.name} ${m.dataset.name} --out COMPARISON`), " makes one; add it with ", el("code", {}, "--compare COMPARISON"), ".")),
     el("section", { class: "card wide" }, el("h2", {}, "Stages"), stages
       ? [el("p", { class: "note" }, "Means over the heads of a stage."),
         dataTable(["stage", "heads", ...stages.columns.map((c) => el("abbr", { title: c.title }, c.name))],
