@@ -80,7 +80,8 @@ def figures(args: argparse.Namespace, results: dict[str, dict[str, Measured]]) -
         rates = f"{one.rate:.2f} clips/s | {many.rate:.2f} clips/s | {many.rate / one.rate:.2f}"
         yield f"| {name} | {rates} | {one.clip_bytes:,} | {one.shard_bytes:,} |"
     start = max(by["ray"].start for by in results.values())
-    yield f"\nRay needs {start:.0f} s before its first clip (actors start, import torch and open the checkpoint), which the rates leave out.\n"
+    wait = "(actors start, import torch and open the checkpoint), which the rates leave out"
+    yield f"\nRay needs {start:.0f} s before its first clip {wait}.\n"
     yield f"{MILLIONS} million clips, in shards of {SHARD_CLIPS}, at an assumed {args.price} $ per core-hour:\n"
     yield f"| | core-hours | on {ACTORS} cores | on {CORES} cores | disk | money |"
     yield "|---|---|---|---|---|---|"

@@ -1,4 +1,4 @@
-"""An epoch of learning gains: on cached streams, against the papers' loop, which extracts features and runs the whole model every time; in one run."""
+"""An epoch of learning gains: on cached streams, against the papers' loop, which runs everything every time; in one run."""
 
 from __future__ import annotations
 
@@ -88,9 +88,8 @@ def main() -> None:
             runs = {name: lambda loop=loop: loop.epoch(batches, targets) for name, loop in loops.items()}
             runs["ours"] = lambda: [course.step(b, optimiser) for b in batches]  # noqa: B023
             best = alternate(runs, args.rounds)
-            print(
-                f"\n{units}: {residual.trained:,} gains; streams of {streams.values.nbytes / args.clips / 2**20:.2f} MiB per clip, made once"
-            )
+            size = streams.values.nbytes / args.clips / 2**20
+            print(f"\n{units}: {residual.trained:,} gains; streams of {size:.2f} MiB per clip, made once")
             for name, seconds in best.items():
                 ratio = "" if name == "ours" else f"   ours is {seconds / best['ours']:.2f} × faster"
                 print(f"{name:30s} {1000 * seconds / args.clips:8.1f} ms per clip and epoch{ratio}")

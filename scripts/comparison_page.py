@@ -77,7 +77,8 @@ def main() -> None:
     args = parser.parse_args()
     args.out.parent.mkdir(parents=True, exist_ok=True)
     text = f"# {args.title}\n\nMade on {args.machine} by the commands below, and written here by `python scripts/comparison_page.py`.\n"
-    text += "Methods and parts: [adaptation](../adaptation.md). Seconds and memory were measured on a machine that was busy with other work too.\n"
+    text += "Methods and parts: [adaptation](../adaptation.md). "
+    text += "Seconds and memory were measured on a machine that was busy with other work too.\n"
     if args.said:
         text += "\n" + args.said.read_text().strip() + "\n"
     args.out.write_text(text + "".join(part(folder, args.out) for folder in args.comparisons))

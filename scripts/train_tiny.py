@@ -194,7 +194,7 @@ Trained from scratch on {log["clips"]:,} synthesised clips of {source} classes w
 
     python scripts/train_tiny.py --out src/residual_audio/models/tiny
 
-in {log["epochs"][-1]["minutes"]:.0f} minutes on 2 cores of a busy machine. Zero-shot accuracy in percent on takes that were not used for training,
+in {log["epochs"][-1]["minutes"]:.0f} minutes on 2 cores of a busy machine. Zero-shot accuracy in percent on takes not used for training,
 20 per class (more for classes of great variety): the {source} source classes, and the two tasks it was not trained on
 ({timbre} timbres, {voice} voices):
 

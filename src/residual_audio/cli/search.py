@@ -65,35 +65,35 @@ def search(
     encoder, clips = open_model(model, machine, loading), data.open(dataset)
     count = len(plan(encoder.units, space, recipe, settings or [], form, method)[1]) or trials
     with progress(f"decoding {clips.name}, {count} trials", count * len(clips)) as advance:
-        found = run_search(
+        searched = run_search(
             encoder, clips, out, space, recipe, protocol, settings=settings or [], form=form, trials=trials, method=method,
             workers=machine.workers, advance=advance, tell=tell,
         )  # fmt: skip
-    found.write(out)
-    caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(found.errors)}
-    drawn = draw({"search": found.table}, out / "figures", caption)
-    unreadable(found.errors, len(clips))
-    show(found, f"{encoder.name} on {clips.name}")
+    searched.write(out)
+    caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(searched.errors)}
+    drawn = draw({"search": searched.table}, out / "figures", caption)
+    unreadable(searched.errors, len(clips))
+    show(searched, f"{encoder.name} on {clips.name}")
     say(f"written: {', '.join(map(str, [out / 'tables', *drawn]))}")
 
 
-def show(found: Search, title: str) -> None:
+def show(searched: Search, title: str) -> None:
     """The best trials by stopping accuracy, and what choosing is worth."""
     from rich.table import Column, Table
 
     from .screen import console, say
 
     screen = Table(Column("trial", overflow="fold"), "trained", "stopping %", "test %", "95 %", title=title)
-    for _, row in found.table.head(SHOWN).iterrows():
+    for _, row in searched.table.head(SHOWN).iterrows():
         screen.add_row(
             row.trial, f"{row.trained:,}", f"{100 * row.stop_accuracy:.1f}", f"{100 * row.accuracy:.1f} ± {100 * row['std']:.1f}",
             f"[{100 * row.low:.1f}, {100 * row.high:.1f}]",
         )  # fmt: skip
-    if len(found.table) > SHOWN:
-        screen.caption = f"the first {SHOWN} of {len(found.table)} trials"
+    if len(searched.table) > SHOWN:
+        screen.caption = f"the first {SHOWN} of {len(searched.table)} trials"
     console.print(screen)
-    best = found.table.iloc[0]
+    best = searched.table.iloc[0]
     say(
         f"chosen by the stopping part: {best.trial}, test {100 * best.accuracy:.1f} % (as it is: {100 * best.plain:.1f} %); "
-        f"every fold choosing for itself (nested): {found.nested.percent()} %"
+        f"every fold choosing for itself (nested): {searched.nested.percent()} %"
     )

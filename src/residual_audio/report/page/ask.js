@@ -15,7 +15,7 @@ function buildAsk(panel) {
   A.answer = el("div", {});
   const words = D.ask.texts.filter((t) => t.kind === "word").length;
   fill(panel, el("section", { class: "card" }, el("h2", {}, "Ask"),
-    el("p", { class: "note" }, `${D.classes.length} classes${words ? ` and ${words} words of a dictionary` : ""} are on this page. A head's share is the part of the clip-to-clip variation of the cosine with the text that its direct share accounts for (${D.ask.counted} clips); over all units and the constant, shares sum to one. Class directions: ${D.ask.classifier}.`),
+    el("p", { class: "note" }, `${D.classes.length} classes${words ? ` and ${words} words of a dictionary` : ""} are on this page. A head's share is the part of the clip-to-clip variation of the cosine with the text that its direct share accounts for (${D.ask.counted} clips); over all units and the constant, shares sum to one. Class scores: ${D.ask.classifier}.`),
     el("div", { class: "tools" }, el("label", {}, el("span", {}, "Type a class or a word"), A.input),
       words ? select("Or pick a word", [["", "–"], ...D.ask.texts.filter((t) => t.kind === "word").map((t) => [t.text, t.text])], "", (v) => { if (v) { A.input.value = v; set({ ask: v }); } }) : null), A.hints,
     el("datalist", { id: "texts" }, D.ask.texts.map((t) => el("option", { value: t.text })))), A.answer);
