@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Test files run side by side, one process a core.
+# Test files run side by side, one process per core.
 WORKERS ?= auto
 
 .PHONY: demo test lint bench setup clean

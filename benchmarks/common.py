@@ -36,7 +36,7 @@ def write_sounds(folder: Path, count: int, seconds: float = 5.0, rate: int = 44_
 
 
 def alternate(runs: dict[str, Callable[[], object]], rounds: int = 7) -> dict[str, float]:
-    """The best time of each in seconds, taken in turns so that a busy moment hits all alike; one round to warm up."""
+    """The best time of each in seconds, in alternation, so that a busy moment affects all alike; one warm-up round."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(rounds + 1):
         for name, run in runs.items():

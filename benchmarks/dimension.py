@@ -46,16 +46,16 @@ def main() -> None:
     d = 24
     inner = [rng.standard_normal((args.clips, 4 + h % 12)) for h in range(args.heads)]
     x = np.stack([z @ rng.standard_normal((z.shape[1], d)) + 0.05 * rng.standard_normal((args.clips, d)) for z in inner], axis=1)
-    found: dict[str, object] = {}
+    tables: dict[str, object] = {}
 
     def ours() -> None:
-        found["ours"] = estimate_dimensions(torch.from_numpy(x), args.k).table
+        tables["ours"] = estimate_dimensions(torch.from_numpy(x), args.k).table
 
     def theirs() -> None:
-        found["theirs"] = [reference(np.ascontiguousarray(x[:, h]), args.k) for h in range(args.heads)]
+        tables["theirs"] = [reference(np.ascontiguousarray(x[:, h]), args.k) for h in range(args.heads)]
 
     best = alternate({"ours": ours, "theirs": theirs}, args.rounds)
-    table, rows = found["ours"], found["theirs"]
+    table, rows = tables["ours"], tables["theirs"]
     print(f"{args.heads} heads × {args.clips} clips × {d} dimensions, k = {args.k}, {torch.get_num_threads()} threads")
     print(f"scikit-dimension + scikit-learn, head by head: {best['theirs']:6.2f} s")
     print(f"ours, with standard errors:                    {best['ours']:6.2f} s   {best['theirs'] / best['ours']:.1f} × faster")

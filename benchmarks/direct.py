@@ -40,7 +40,7 @@ def main() -> None:
                     course.step(places, optimiser)
 
             seconds = alternate({"epoch": epoch}, 2)["epoch"]
-            print(f"{name}, {kind}: {learner.gain.numel():,} gains, {args.clips:,} clips: {seconds:.2f} s an epoch")
+            print(f"{name}, {kind}: {learner.gain.numel():,} gains, {args.clips:,} clips: {seconds:.2f} s per epoch")
 
 
 if __name__ == "__main__":

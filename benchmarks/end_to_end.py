@@ -61,8 +61,8 @@ def main() -> None:
         theirs = time.perf_counter() - start
         difference = np.abs(run.heads[:].numpy() - theirs_heads).max()
     print(f"{args.clips} files of 5 s, full-size HTS-AT, batch {args.batch_size}, {torch.get_num_threads()} threads")
-    print(f"extractor + ClapModel + hooks  {1e3 * theirs / args.clips:7.1f} ms a clip")
-    print(f"residual-audio extract         {1e3 * ours / args.clips:7.1f} ms a clip   {theirs / ours:.2f} × faster")
+    print(f"extractor + ClapModel + hooks  {1e3 * theirs / args.clips:7.1f} ms per clip")
+    print(f"residual-audio extract         {1e3 * ours / args.clips:7.1f} ms per clip   {theirs / ours:.2f} × faster")
     print(f"heads differ by at most {difference:.1e}")
 
 

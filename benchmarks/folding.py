@@ -18,14 +18,14 @@ from residual_audio.spectra import Basis
 
 
 def some_gains(encoder: Encoder, selection: str) -> ResiDual:
-    """Random axes and gains: what they cost does not depend on what they are."""
+    """Random axes and gains: their cost does not depend on their values."""
     sets = []
     for place in choose_places(encoder.units, selection):
         stage, units = place.blocks[0][0], max(1, len(place.heads))
         d = encoder.units.d_head[stage] if place.form == "heads" else encoder.units.d_model[stage]
         axes = torch.linalg.qr(torch.randn(units, d, d)).Q
-        found = gain_set(place, Basis(axes, torch.ones(units, d), 0.1 * torch.randn(units, d)))
-        sets.append((found, 0.5 + torch.rand(units, d)))
+        unit_gains = gain_set(place, Basis(axes, torch.ones(units, d), 0.1 * torch.randn(units, d)))
+        sets.append((unit_gains, 0.5 + torch.rand(units, d)))
     return ResiDual(tuple(s for s, _ in sets)).with_gains([g for _, g in sets])
 
 
@@ -52,7 +52,7 @@ def main() -> None:
         best = alternate(runs, args.rounds)
         print(f"\n{selection}: {residual.trained:,} gains")
         for name, seconds in best.items():
-            print(f"{name:12s} {1000 * seconds / args.batch:7.1f} ms a clip   {seconds / best['as it was']:.2f} ×")
+            print(f"{name:12s} {1000 * seconds / args.batch:7.1f} ms per clip   {seconds / best['as it was']:.2f} ×")
         print(f"folded and attached differ by at most {(folded.encode(mel, longer) - hooked()).abs().max():.1e}")
 
 

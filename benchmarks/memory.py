@@ -18,7 +18,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 
 
 def peak(clips: int) -> int:
-    """MB of resident memory at the most, in a process of its own."""
+    """Peak resident memory in MB, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([sys.executable, "-c", PROGRAM, str(clips), f"{folder}/run"], capture_output=True, text=True, check=True)
     return int(done.stdout.split()[-1])

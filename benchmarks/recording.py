@@ -65,7 +65,7 @@ def main() -> None:
     for name, seconds in best.items():
         own = best[name.split(",")[0] + ", bare"]
         times = f"{seconds / own:5.2f} × its bare forward   {seconds / best['eager, bare']:5.2f} × transformers'"
-        print(f"{name:32s} {1e3 * seconds / args.batch_size:7.1f} ms a clip   {times}")
+        print(f"{name:32s} {1e3 * seconds / args.batch_size:7.1f} ms per clip   {times}")
 
 
 if __name__ == "__main__":

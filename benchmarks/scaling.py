@@ -1,4 +1,4 @@
-"""Files to store on one machine, by the local engine and by Ray, and what that makes of 2 million clips.
+"""Files to store on one machine, by the local engine and by Ray, and the cost of 2 million clips that follows.
 
 Prints the figures of docs/scaling.md; with ``--page docs/scaling.md`` it puts them there.
 """
@@ -30,7 +30,7 @@ BLOCK = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.
 
 @dataclass(frozen=True)
 class Measured:
-    """``rate`` in clips a second once everything runs; ``start`` in seconds before that; bytes on disk."""
+    """``rate`` in clips per second once everything runs; ``start`` in seconds before that; bytes on disk."""
 
     rate: float
     start: float
@@ -43,7 +43,7 @@ def shard_paths(run: Run) -> list[Path]:
 
 
 def sizes(run: Run) -> tuple[int, int]:
-    """Bytes a clip takes in the arrays, and the rest of its shard: the moments and the header."""
+    """Bytes per clip in the arrays, and the rest of its shard: the moments and the header."""
     names = [f"shards/{path.name}" for path in shard_paths(run)]
     arrays = [sum(v.nbytes for k, v in run.store.read_tensors(name).items() if not k.startswith("moments.")) for name in names]
     files = [path.stat().st_size for path in shard_paths(run)]
@@ -73,15 +73,16 @@ def figures(args: argparse.Namespace, results: dict[str, dict[str, Measured]]) -
     """The tables, as Markdown."""
     yield f"Measured on {machine()}, by `python benchmarks/scaling.py --clips {args.clips} --batch-size {args.batch_size}`:\n"
     engines = f"local, {THREADS} threads | Ray, {ACTORS} actors × 1 thread | Ray ÷ local"
-    yield f"| 5 s WAV files to store | {engines} | bytes a clip | bytes a shard, besides |"
+    yield f"| 5 s WAV files to store | {engines} | bytes per clip | further bytes per shard |"
     yield "|---|---|---|---|---|---|"
     for name, by in results.items():
         one, many = by["local"], by["ray"]
         rates = f"{one.rate:.2f} clips/s | {many.rate:.2f} clips/s | {many.rate / one.rate:.2f}"
         yield f"| {name} | {rates} | {one.clip_bytes:,} | {one.shard_bytes:,} |"
     start = max(by["ray"].start for by in results.values())
-    yield f"\nRay needs {start:.0f} s before its first clip (actors start, import torch and open the checkpoint); it is not in the rates.\n"
-    yield f"So {MILLIONS} million clips, in shards of {SHARD_CLIPS}, at an assumed {args.price} $ a core-hour:\n"
+    wait = "(actors start, import torch and open the checkpoint), which the rates leave out"
+    yield f"\nRay needs {start:.0f} s before its first clip {wait}.\n"
+    yield f"{MILLIONS} million clips, in shards of {SHARD_CLIPS}, at an assumed {args.price} $ per core-hour:\n"
     yield f"| | core-hours | on {ACTORS} cores | on {CORES} cores | disk | money |"
     yield "|---|---|---|---|---|---|"
     count = MILLIONS * 1_000_000
@@ -96,7 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clips", type=int, default=320, help="a multiple of 16 × the batch size, so that both actors end together")
     parser.add_argument("--batch-size", type=int, default=4)
-    parser.add_argument("--price", type=float, default=0.04, help="$ a core-hour; an assumption, put in yours")
+    parser.add_argument("--price", type=float, default=0.04, help="$ per core-hour; an assumption, give yours")
     parser.add_argument("--page", type=Path, help="write the figures into this page, between its markers")
     args = parser.parse_args()
     if args.clips % (8 * ACTORS * args.batch_size) or args.clips < 16 * ACTORS * args.batch_size:

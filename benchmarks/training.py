@@ -1,4 +1,4 @@
-"""An epoch of learning gains: on cached streams, against the seeds' loop, which extracts and runs everything each time; in one run."""
+"""An epoch of learning gains: on cached streams, against the papers' loop, which runs everything every time; in one run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from residual_audio.models import load_encoder
 RATE, CLASSES = 0.05, 10
 
 
-class SeedsLoop:
+class PapersLoop:
     """Features by ClapFeatureExtractor and the whole eager ClapModel, forward and backward, for every batch of every epoch."""
 
     def __init__(self, checkpoint: Path, waves: list[np.ndarray], residual: ResiDual, directions: torch.Tensor, scale: float, frozen: bool):
@@ -33,8 +33,8 @@ class SeedsLoop:
         self.waves, self.directions, self.scale = waves, directions, scale
         self.gains = [s.gain.clone().requires_grad_() for s in residual.sets]
         self.optimiser = torch.optim.AdamW(self.gains, lr=RATE, weight_decay=0.0)
-        for found, gain in zip(residual.sets, self.gains, strict=True):
-            (stage, block), axes, mean = found.place.blocks[0], found.axes, found.mean
+        for one, gain in zip(residual.sets, self.gains, strict=True):
+            (stage, block), axes, mean = one.place.blocks[0], one.axes, one.mean
 
             def reweight(module, args, axes=axes, mean=mean, gain=gain):
                 z = args[0].unflatten(-1, (len(axes), -1)) - mean
@@ -82,18 +82,17 @@ def main() -> None:
             course = Course(learner, lesson, Training(decay=0.0))
             optimiser = make_optimiser(learner.parameters, "adamw", RATE)
             loops = {
-                "seeds' loop, weights frozen": SeedsLoop(checkpoint, waves, residual, directions, encoder.logit_scale, True),
-                "seeds' loop, weights asking": SeedsLoop(checkpoint, waves, residual, directions, encoder.logit_scale, False),
+                "papers' loop, weights frozen": PapersLoop(checkpoint, waves, residual, directions, encoder.logit_scale, True),
+                "papers' loop, weights not frozen": PapersLoop(checkpoint, waves, residual, directions, encoder.logit_scale, False),
             }
             runs = {name: lambda loop=loop: loop.epoch(batches, targets) for name, loop in loops.items()}
             runs["ours"] = lambda: [course.step(b, optimiser) for b in batches]  # noqa: B023
             best = alternate(runs, args.rounds)
-            print(
-                f"\n{units}: {residual.trained:,} gains; streams of {streams.values.nbytes / args.clips / 2**20:.2f} MiB a clip, made once"
-            )
+            size = streams.values.nbytes / args.clips / 2**20
+            print(f"\n{units}: {residual.trained:,} gains; streams of {size:.2f} MiB per clip, made once")
             for name, seconds in best.items():
                 ratio = "" if name == "ours" else f"   ours is {seconds / best['ours']:.2f} × faster"
-                print(f"{name:30s} {1000 * seconds / args.clips:8.1f} ms a clip and epoch{ratio}")
+                print(f"{name:30s} {1000 * seconds / args.clips:8.1f} ms per clip and epoch{ratio}")
             for name, loop in loops.items():
                 furthest = max((a - b).abs().max().item() for a, b in zip(loop.gains, learner.parameters, strict=True))
                 moved = max((g - 1).abs().max().item() for g in loop.gains)

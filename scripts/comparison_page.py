@@ -34,7 +34,7 @@ def summary(folder: Path) -> pd.DataFrame:
                 for m in rows.method
             ],
             "corrected p, Holm": ["" if m not in paired.index else f"{paired.p_holm[m]:.3f}" for m in rows.method],
-            "s a fold": [f"{v:.0f}" for v in rows.seconds],
+            "s / fold": [f"{v:.0f}" for v in rows.seconds],
             "peak MB": [f"{v:.0f}" for v in rows.peak_mb],
         }
     )
@@ -43,12 +43,19 @@ def summary(folder: Path) -> pd.DataFrame:
     return shown
 
 
+def selection(settings: dict) -> str:
+    """The units that the compared methods adapt."""
+    chosen = [options["units"] for options in settings["methods"].values() if "units" in options]
+    return ", ".join(dict.fromkeys(chosen)) or "no units"
+
+
 def part(folder: Path, page: Path) -> str:
+    """One comparison: its command, its table and its figure."""
     record = json.loads((folder / "comparison.json").read_text())
     settings, data = record["settings"], record["dataset"]
     cells = pd.read_parquet(folder / "tables" / "comparison_cells.parquet")
     other = f"; zero-shot elsewhere: on {settings['other']}" if settings.get("other") else ""
-    text = f"\n## {data['name']}, {settings['recipe']['units']}\n\n```\n{relative(record['command'])}\n```\n\n"
+    text = f"\n## {data['name']}, {selection(settings)}\n\n```\n{relative(record['command'])}\n```\n\n"
     text += f"{data['clips']} clips, {data['classes']} classes, {cells.fold.nunique()} folds ({data['folds']}){other}. "
     text += f"All cells together took {cells.seconds.sum() / 60:.0f} minutes.\n\n"
     text += to_markdown(summary(folder)) + "\n"
@@ -65,12 +72,13 @@ def main() -> None:
     parser.add_argument("comparisons", type=Path, nargs="+")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--title", required=True)
-    parser.add_argument("--said", type=Path, help="Markdown to stand before the tables: what they say.")
+    parser.add_argument("--said", type=Path, help="Markdown to put before the tables: what they show.")
     parser.add_argument("--machine", default="2 cores of an AMD EPYC (AVX2), CPU only")
     args = parser.parse_args()
     args.out.parent.mkdir(parents=True, exist_ok=True)
     text = f"# {args.title}\n\nMade on {args.machine} by the commands below, and written here by `python scripts/comparison_page.py`.\n"
-    text += "Methods and parts: [adaptation](../adaptation.md). Seconds and memory are those of a machine that did other things too.\n"
+    text += "Methods and parts: [adaptation](../adaptation.md). "
+    text += "Seconds and memory were measured on a machine that was busy with other work too.\n"
     if args.said:
         text += "\n" + args.said.read_text().strip() + "\n"
     args.out.write_text(text + "".join(part(folder, args.out) for folder in args.comparisons))

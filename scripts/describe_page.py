@@ -21,11 +21,15 @@ from residual_audio.report.figures.accuracy_vs_k import FIGURE as ACCURACY
 from residual_audio.report.tables import fixed, to_markdown
 
 TOP, PNG_DPI = 8, 130
-HOW_TO_READ = """How to read it: the tables show the *best* of many lists, so some would look coherent by chance; "How much of it is more
-than chance" counts all of them. z is against random words, null z and p against the same method on permuted data. p cannot fall below
-1/(permutations + 1) and is not corrected for the number of lists. "Explained" is what the words cover of all that the unit's share
-varies in (for components: of the direction they move the embedding in); the rest has no name in the dictionary. The clips are those that
-show the first word most, by their class: where they have nothing to do with the word, the word is not what the head hears.
+HOW_TO_READ = """How to read it:
+
+- The tables show the *best* of many lists, so some look coherent by chance. "How much of it is more than chance" counts all lists.
+- z is against random words, null z and p against the same method on permuted data. p is at least 1/(permutations + 1) and is not corrected
+  for the number of lists.
+- "Explained" is the fraction of the variance of the unit's share that the words cover (for components: of the direction in which they move
+  the embedding). The dictionary has no words for the rest.
+- The clips are those that show the first word most, given by their class. If they have nothing to do with the word, the word does not
+  describe the head.
 """
 
 
@@ -186,7 +190,7 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="+")
     parser.add_argument("--other", type=Path, help="the first run described with AudioSet's names")
     parser.add_argument("--map", type=Path, help="what `ask … --clip … --out` wrote")
-    parser.add_argument("--extracted-by", nargs="*", default=[], help="the `extract` commands, which a run does not keep")
+    parser.add_argument("--extracted-by", nargs="*", default=[], help="the `extract` commands, which a run does not record")
     parser.add_argument("--machine", default="2 cores of an AMD EPYC (AVX2), CPU only, busy with other work")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()

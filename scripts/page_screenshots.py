@@ -1,8 +1,7 @@
-"""Pictures of a report's page, for the documentation and for looking at it: ``python scripts/page_screenshots.py runs/demo/report.html``.
+"""Screenshots of a report's page, for the documentation and for review: ``python scripts/page_screenshots.py runs/demo/run/report.html``.
 
-Writes ``page-desktop.png`` (the head map) and ``page-head.png`` (one head with its clips) to ``docs/images``; ``--all FOLDER`` writes every
-part of the page at several sizes instead. Needs playwright and Debian's chromium (``CHROMIUM`` names another one). Prints how long the page
-took to load.
+Writes ``page-desktop.png`` (the head map) and ``page-head.png`` (one head with its clips) to ``docs/images``. ``--all FOLDER`` writes every
+part of the page at several sizes instead, and prints the loading times. Needs playwright and Debian's chromium (or ``CHROMIUM``).
 """
 
 import argparse

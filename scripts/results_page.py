@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--machine", default="2 cores of an AMD EPYC (AVX2), CPU only")
-    parser.add_argument("--extracted-by", default="", help="the `extract` command, which a run does not keep")
+    parser.add_argument("--extracted-by", default="", help="the `extract` command, which a run does not record")
     parser.add_argument("--figures", nargs="*", default=[])
     args = parser.parse_args()
     run = Run.open(args.run)

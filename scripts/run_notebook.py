@@ -1,4 +1,4 @@
-"""Execute a notebook from the first cell to the last and keep its outputs, so that what is read in it was computed.
+"""Execute a notebook from the first cell to the last and store its outputs, so that they are real.
 
 python scripts/run_notebook.py notebooks/story.ipynb          # writes the outputs into the file
 python scripts/run_notebook.py notebooks/story.ipynb --check  # only runs it; fails where a cell fails
@@ -16,20 +16,20 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-# What differs from run to run, or between machines, and tells nothing.
+# Metadata that differs between runs or machines and carries no information.
 NOISE = ("execution", "papermill", "widgets")
 
 
 def execute(notebook: nbformat.NotebookNode, folder: str | Path, seconds: int = 600) -> nbformat.NotebookNode:
-    """Run every cell in ``folder``, in a new kernel of this very Python; returns the same notebook with its outputs."""
+    """Run every cell in ``folder``, in a new kernel of the current Python; returns the same notebook with its outputs."""
     where = {"metadata": {"path": str(folder)}}
-    # One piece of text however it arrives: pieces depend on how busy the machine is.
+    # Join the pieces of a stream: how it is split depends on the load of the machine.
     NotebookClient(notebook, timeout=seconds, kernel_name="python3", resources=where, coalesce_streams=True).execute()
     return notebook
 
 
 def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Without times, without the name of this machine's kernel, and with nothing on the error stream (progress and hints)."""
+    """Without times, the name of this machine's kernel, or the error stream (progress and hints)."""
     notebook.metadata = nbformat.from_dict(
         {
             "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},

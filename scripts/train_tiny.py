@@ -1,12 +1,12 @@
-"""Train ``tiny``, the small CLAP that the package ships, from nothing but synthesised sounds and captions.
+"""Train ``tiny``, the small CLAP that the package ships, from scratch, on synthesised sounds and captions only.
 
     .venv/bin/python scripts/train_tiny.py --out src/residual_audio/models/tiny
 
 It has the topology of the real HTS-AT (depths 2-2-6-2, heads 4-8-16-32, patch merging, shifted windows) at
-eight channels a head on a 32 × 32 grid. Seeded; the log with every figure is written beside the weights.
+eight channels per head on a 32 × 32 grid. Seeded; the log with every figure is written beside the weights.
 The loss is CLAP's symmetric cross-entropy, but since it is known which captions are true of which sounds,
 every true pair in the batch is a positive. During the first half both towers are also drawn towards one
-learned anchor a class (thrown away afterwards): without it they wait for each other and nothing moves.
+learned anchor per class (discarded afterwards): without it they wait for each other and nothing moves.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def truth(pool: Pool, rows: Tensor, caption: Tensor) -> Tensor:
 
 
 def anchored(audio: Tensor, text: Tensor, anchors: Tensor, label: Tensor, claimed: Tensor) -> Tensor:
-    """Cross-entropy of both towers against one learned direction a class; captions that name no class are passed over."""
+    """Cross-entropy of both towers against one learned direction per class; captions that name no class are skipped."""
     anchors, named = 14 * F.normalize(anchors, dim=-1), claimed >= 0
     return F.cross_entropy(audio @ anchors.T, label) + F.cross_entropy(text[named] @ anchors.T, claimed[named])
 
@@ -190,19 +190,19 @@ A small CLAP with the topology of the real HTS-AT: depths {DEPTHS}, heads {HEADS
 on a 32 × 32 grid of tokens with windows of 4 × 4; {log["parameters"]:,} parameters with a RoBERTa-like text side. A standard
 transformers checkpoint (`ClapModel.from_pretrained`), weights in half precision, loaded as float32. 4 s of 16 kHz audio, 64 mels.
 
-Trained from nothing on {log["clips"]:,} synthesised clips of {source} classes with captions, by
+Trained from scratch on {log["clips"]:,} synthesised clips of {source} classes with captions, by
 
     python scripts/train_tiny.py --out src/residual_audio/models/tiny
 
-in {log["epochs"][-1]["minutes"]:.0f} minutes on 2 cores of a busy machine. Zero-shot accuracy in percent on takes never trained on,
-20 a class (more where a class has great variety): the {source} source classes, and the two tasks it was not trained on
+in {log["epochs"][-1]["minutes"]:.0f} minutes on 2 cores of a busy machine. Zero-shot accuracy in percent on takes not used for training,
+20 per class (more for classes of great variety): the {source} source classes, and the two tasks it was not trained on
 ({timbre} timbres, {voice} voices):
 
 | epoch | loss | source | timbre | voice |
 |---|---|---|---|---|
 {rows}
 
-It knows synthetic sounds only. Use it to try things out and to test; it is no model of real recordings.
+It knows only synthetic sounds. Use it to try things out and to test; it is not a model of real recordings.
 """
     (folder / "README.md").write_text(card)
 

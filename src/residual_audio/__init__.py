@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .meaning import ask, describe
     from .models import load_encoder
     from .report.figures import draw
+    from .report.page import report
 
 try:
     __version__ = version("residual-audio")
@@ -58,6 +59,7 @@ __all__ = [
     "load_adapter",
     "load_dataset",
     "load_encoder",
+    "report",
     "retrieve",
     "save_adapter",
     "search",
@@ -89,5 +91,6 @@ __getattr__, __dir__ = lazily(
         "few_shot": ".comparison.few_shot",
         "search": ".comparison.search",
         "draw": ".report.figures",
+        "report": ".report",
     },
 )

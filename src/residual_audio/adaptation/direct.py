@@ -45,10 +45,10 @@ class ShareBasis:
 
     def along(self, shares: Float[Tensor, "clip unit d"]) -> Float[Tensor, "clip axis"]:
         """Coordinates of every unit's share about its mean."""
-        found = [
+        parts = [
             (shares[:, unit] - self.mean[unit]) @ self.axes[self.unit == unit].T for unit in range(len(self.mean))
         ]  # one unit at a time: all differences at once would double the memory
-        return torch.cat(found, 1)
+        return torch.cat(parts, 1)
 
 
 class ShareLearner:
@@ -71,11 +71,11 @@ class ShareLearner:
         return self.base[rows] + (self.along[rows] * (gain - 1)) @ self.basis.axes
 
     def forward(self, rows: Rows) -> Float[Tensor, "row d"]:
-        self._found = self._adapt(rows, self.gain)
-        return self._found.detach()
+        self._embedded = self._adapt(rows, self.gain)
+        return self._embedded.detach()
 
     def backward(self, gradient: Float[Tensor, "row d"]) -> None:
-        self._found.backward(gradient)
+        self._embedded.backward(gradient)
 
     def embed(self, rows: Rows) -> Float[Tensor, "row d"]:
         return self._adapt(rows, self.gain.detach())

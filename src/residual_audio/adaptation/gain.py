@@ -21,7 +21,7 @@ MeanRule = Literal["keep", "drop"]
 
 @dataclass(frozen=True)
 class GainSet:
-    """Bases and gains of one place: ``axes [unit, axis, d]``, one unit a head, or a single one for other forms.
+    """Bases and gains of one place: ``axes [unit, axis, d]``, one unit per head, or a single one for other forms.
 
     ``gain`` has one number an axis, or a single one for all axes of a unit (``[unit, 1]``): a volume knob instead of an equaliser.
     """
@@ -82,7 +82,7 @@ def kept_axes(basis: Basis, kept: int | float | None) -> int:
 
 
 def starting_gains(basis: Basis, axes: int, start: float | None) -> Float[Tensor, "unit axis"]:
-    """Ones; or ones on the leading axes that explain the share ``start`` of a unit's variance and zeros on the rest (seeds: 0.95)."""
+    """Ones; or ones on the leading axes that explain the share ``start`` of a unit's variance and zeros on the rest (the papers: 0.95)."""
     gain = torch.ones(len(basis.variance), axes, dtype=basis.axes.dtype)
     if start is None:
         return gain

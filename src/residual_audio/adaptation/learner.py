@@ -64,15 +64,15 @@ class SharedLearner:
             with self.ready(encoder):
                 return self.streams.run(part, encoder)
 
-        self._found = self.cores.map(run, self._split(rows))
-        return torch.cat([found.detach() for found in self._found])
+        self._embedded = self.cores.map(run, self._split(rows))
+        return torch.cat([part.detach() for part in self._embedded])
 
     def backward(self, gradient: Float[Tensor, "row d"]) -> None:
-        def grads(encoder: Encoder, found: Tensor, part: Tensor) -> tuple[Tensor | None, ...]:
-            return torch.autograd.grad(found, self.parameters, part, allow_unused=True)
+        def grads(encoder: Encoder, embedded: Tensor, part: Tensor) -> tuple[Tensor | None, ...]:
+            return torch.autograd.grad(embedded, self.parameters, part, allow_unused=True)
 
-        found = self.cores.map(grads, self._found, gradient.split([len(f) for f in self._found]))
-        for parameter, *parts in zip(self.parameters, *found, strict=True):
+        by_core = self.cores.map(grads, self._embedded, gradient.split([len(f) for f in self._embedded]))
+        for parameter, *parts in zip(self.parameters, *by_core, strict=True):
             total = sum((p for p in parts if p is not None), start=torch.zeros_like(parameter))
             parameter.grad = total if parameter.grad is None else parameter.grad + total
 
@@ -109,11 +109,11 @@ class MatrixLearner:
         self.parameters = [self.matrix]
 
     def forward(self, rows: Rows) -> Float[Tensor, "row d"]:
-        self._found = self.embeddings[rows] @ self.matrix.T
-        return self._found.detach()
+        self._embedded = self.embeddings[rows] @ self.matrix.T
+        return self._embedded.detach()
 
     def backward(self, gradient: Float[Tensor, "row d"]) -> None:
-        self._found.backward(gradient)
+        self._embedded.backward(gradient)
 
     def embed(self, rows: Rows) -> Float[Tensor, "row d"]:
         return self.embeddings[rows] @ self.matrix.detach().T

@@ -129,8 +129,8 @@ class Course:
     def loss(self, places: Rows) -> float:
         """Of a batch as things are."""
         rows = self.lesson.train[places]
-        found = self.learner.embed(rows)
-        return float(self.lesson.objective.loss(found, torch.from_numpy(places).to(found.device), self.targets[rows], self.bank))
+        embeddings = self.learner.embed(rows)
+        return float(self.lesson.objective.loss(embeddings, torch.from_numpy(places).to(embeddings.device), self.targets[rows], self.bank))
 
     @torch.no_grad()
     def evaluate(self) -> tuple[float, float]:

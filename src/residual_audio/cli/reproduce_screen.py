@@ -55,7 +55,7 @@ def gap(row: pd.Series | None) -> str:
 
 
 def show(table: pd.DataFrame, title: str) -> None:
-    """One line a figure: published, as its authors measured, by our defaults."""
+    """One line per figure: published, as its authors measured, by our defaults."""
     import pandas as pd
     from rich.box import SIMPLE_HEAD
     from rich.table import Column, Table
@@ -80,8 +80,8 @@ def show(table: pd.DataFrame, title: str) -> None:
             known = pd.notna(first.published)
             cells.append(figure(first.published, measure, first.published_std, decimals=int(first.decimals)) if known else "")
         for way in ways:
-            mine = rows[rows.protocol.isin(way)]
-            row = mine.iloc[0] if len(mine) else None
+            own_rows = rows[rows.protocol.isin(way)]
+            row = own_rows.iloc[0] if len(own_rows) else None
             same = "same" if row is None and BOTH in set(rows.protocol) else ""
             cells.append(same if row is None else figure(row.ours, measure, row["std"]))
             cells += [gap(row)] if compared else []
@@ -121,7 +121,7 @@ def show_heads(table: pd.DataFrame, title: str) -> None:
     screen = Table(*names, title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for _, row in table.iterrows():
         numbers = (figure(row[c], row.measure) for c in ("mean_difference", "largest", "ours", "published"))
-        mean, largest, mine, theirs = numbers
-        screen.add_row(row.measure, str(row.heads), f"{row.correlation:.4f}", mean, largest, row["at"], mine, theirs)
+        mean, largest, ours, theirs = numbers
+        screen.add_row(row.measure, str(row.heads), f"{row.correlation:.4f}", mean, largest, row["at"], ours, theirs)
     console.print(screen)
     console.print("mle: k = 5 as published; mle_k20: our default. twonn: the formula; twonn_fit: the fit.", highlight=False, soft_wrap=True)

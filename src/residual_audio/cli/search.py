@@ -65,15 +65,15 @@ def search(
     encoder, clips = open_model(model, machine, loading), data.open(dataset)
     count = len(plan(encoder.units, space, recipe, settings or [], form, method)[1]) or trials
     with progress(f"decoding {clips.name}, {count} trials", count * len(clips)) as advance:
-        found = run_search(
+        searched = run_search(
             encoder, clips, out, space, recipe, protocol, settings=settings or [], form=form, trials=trials, method=method,
             workers=machine.workers, advance=advance, tell=tell,
         )  # fmt: skip
-    found.write(out)
-    caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(found.errors)}
-    drawn = draw({"search": found.table}, out / "figures", caption)
-    unreadable(found.errors, len(clips))
-    show(found, f"{encoder.name} on {clips.name}")
+    searched.write(out)
+    caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(searched.errors)}
+    drawn = draw({"search": searched.table}, out / "figures", caption)
+    unreadable(searched.errors, len(clips))
+    show(searched, f"{encoder.name} on {clips.name}")
     say(f"written: {', '.join(map(str, [out / 'tables', *drawn]))}")
 
 

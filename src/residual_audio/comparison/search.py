@@ -215,7 +215,7 @@ def search(
 def drawn(
     varied: Mapping[str, Range | list[Any]], recipe: Recipe, trials: int, seed: int, database: Path, run: Callable[[Trial], Tried]
 ) -> Iterator[Tried]:
-    """TPE. Every draw has a seed of its own and depends on finished trials only, so that a killed search goes on as if it had not been."""
+    """TPE. Every draw has its own seed and depends only on finished trials, so that a killed search resumes with the same draws."""
     try:
         import optuna
     except ImportError as error:

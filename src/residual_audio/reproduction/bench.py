@@ -1,4 +1,4 @@
-"""Where published protocols are run: an encoder, the data, and a folder in which everything that is finished is found again."""
+"""Where published protocols are run: an encoder, the data, and a folder that keeps everything that is finished."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def silent(title: str, total: int) -> Iterator[Advance]:
 
 @dataclass
 class Bench:
-    """An encoder, the data by their published names, and a folder in which everything that is finished is found again.
+    """An encoder, the data by their published names, and a folder that keeps everything that is finished.
 
     ``epochs`` shortens every training (a quick look). ``progress(title, total)`` shows how far a step is, ``tell(line)`` finished folds.
     """
@@ -56,8 +56,8 @@ class Bench:
         if (dataset, points) not in self._tables:
             run = self.run(dataset)
             with self.progress(f"heads on {dataset}", len(run.units.where("head"))) as advance:
-                found = analyze(run, k=NEIGHBOURS, points=points, similarity=("spectra",), seed=self.seed, advance=advance)
-            self._tables[dataset, points] = found.tables
+                analysis = analyze(run, k=NEIGHBOURS, points=points, similarity=("spectra",), seed=self.seed, advance=advance)
+            self._tables[dataset, points] = analysis.tables
         return self._tables[dataset, points]
 
     def heads(self, dataset: str) -> pd.DataFrame:

@@ -62,17 +62,17 @@ def entropy_rows(heads: pd.DataFrame, dataset: str) -> list[Row]:
 
 
 def similarity_rows(tables: Tables, dataset: str) -> list[Row]:
-    found = tables["similarity_summary"].set_index("kind").loc["spectra"]
-    return [whole(dataset, f"similarity_{what}", float(found[what])) for what in ("within", "between", "ratio")]
+    similarity = tables["similarity_summary"].set_index("kind").loc["spectra"]
+    return [whole(dataset, f"similarity_{what}", float(similarity[what])) for what in ("within", "between", "ratio")]
 
 
 def method_rows(cells: pd.DataFrame, dataset: str, protocol: str, names: Mapping[str, str]) -> list[Row]:
     """Accuracy in percent with its spread over folds (divided by n, as published) and the trained numbers, by the published name."""
     rows = []
     for method, index in names.items():
-        mine = cells[cells.method == method]
+        own_rows = cells[cells.method == method]
         place = {"dataset": dataset, "level": "method", "index": index, "protocol": protocol}
-        by_fold = 100 * mine.groupby("fold").accuracy.mean()
+        by_fold = 100 * own_rows.groupby("fold").accuracy.mean()
         rows.append({**place, "measure": "accuracy", "ours": by_fold.mean(), "std": by_fold.std(ddof=0)})
-        rows.append({**place, "measure": "trained", "ours": float(mine.trained.max())})
+        rows.append({**place, "measure": "trained", "ours": float(own_rows.trained.max())})
     return rows

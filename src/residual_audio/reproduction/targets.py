@@ -82,10 +82,11 @@ def block_ablation(bench: Bench, names: Sequence[str]) -> list[Row]:
     for protocol in bench.protocols:
         how = "zero" if protocol == AS_PUBLISHED else "mean"
         with bench.progress(f"blocks to {how}", 2 * len(few)) as advance:
-            found = ablate(encoder, few, "blocks", how, out=bench.out / few.name, workers=bench.workers,
-                           seed=bench.seed, advance=advance)  # fmt: skip
-        drop = 100 * found.table().set_index("depth").accuracy_drop
-        rows.append(whole(name, "accuracy", 100 * found.accuracy, protocol))
+            ablation = ablate(
+                encoder, few, "blocks", how, out=bench.out / few.name, workers=bench.workers, seed=bench.seed, advance=advance
+            )
+        drop = 100 * ablation.table().set_index("depth").accuracy_drop
+        rows.append(whole(name, "accuracy", 100 * ablation.accuracy, protocol))
         rows += [{**whole(name, "accuracy_drop", value, protocol), "level": "block", "index": str(d)} for d, value in drop.items()]
         rows.append(whole(name, "entropy_drop_pearson", float(spectral.corr(drop)) if drop.std() > 0 else np.nan, protocol))
     return rows
@@ -98,18 +99,18 @@ def stage_subsets(bench: Bench, names: Sequence[str]) -> list[Row]:
     for protocol in bench.protocols:
         recipe, folds = (HEADS_RECIPE, "stratified") if protocol == AS_PUBLISHED else (Recipe(), "official")
         with bench.progress(f"decoding {data.name}", len(SUBSETS) * len(data)) as advance:
-            found = search(
+            searched = search(
                 bench.encoder, data, bench.out / "kfold" / f"{data.name}-{folds}", "grid", bench.recipe(recipe),
                 Protocol(folds=folds, seed=bench.seed), settings=["units=" + ",".join(f"{s} heads" for s in SUBSETS)],
                 workers=bench.workers, advance=advance, tell=bench.tell,
             )  # fmt: skip
-        by_units = {t.trial.recipe["units"]: t.comparison for t in found.tried}
+        by_units = {t.trial.recipe["units"]: t.comparison for t in searched.tried}
         rows += made.method_rows(by_units[f"{SUBSETS[0]} heads"].cells, name, protocol, {"plain": "zero-shot"})
         for subset in SUBSETS:
             index = f"residual-heads {'+'.join(re.findall(r'[0-9]+', subset))}"
             rows += made.method_rows(by_units[f"{subset} heads"].cells, name, protocol, {"residual": index})
         place = {"dataset": name, "level": "method", "index": "residual-heads nested", "measure": "accuracy"}
-        rows.append({**place, "protocol": protocol, "ours": 100 * found.nested.value, "std": 100 * found.picks.accuracy.std(ddof=0)})
+        rows.append({**place, "protocol": protocol, "ours": 100 * searched.nested.value, "std": 100 * searched.picks.accuracy.std(ddof=0)})
     return rows
 
 
@@ -123,9 +124,11 @@ def baselines(bench: Bench, names: Sequence[str]) -> list[Row]:
         recipe = STAGE_RECIPE if protocol == AS_PUBLISHED else Recipe(units=STAGE_RECIPE["units"])
         folder = bench.out / "baselines" / f"{data.name}-{protocol.replace(' ', '-')}"
         with bench.progress(f"decoding {data.name}", len(data)) as advance:
-            found = compare(bench.encoder, data, folder, list(methods), bench.recipe(recipe), Protocol(template=prompts, seed=bench.seed),
-                            workers=bench.workers, advance=advance, tell=bench.tell)  # fmt: skip
-        rows += made.method_rows(found.cells, name, protocol, methods)
+            comparison = compare(
+                bench.encoder, data, folder, list(methods), bench.recipe(recipe), Protocol(template=prompts, seed=bench.seed),
+                workers=bench.workers, advance=advance, tell=bench.tell,
+            )  # fmt: skip
+        rows += made.method_rows(comparison.cells, name, protocol, methods)
     return rows
 
 

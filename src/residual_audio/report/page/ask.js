@@ -15,7 +15,7 @@ function buildAsk(panel) {
   A.answer = el("div", {});
   const words = D.ask.texts.filter((t) => t.kind === "word").length;
   fill(panel, el("section", { class: "card" }, el("h2", {}, "Ask"),
-    el("p", { class: "note" }, `${D.classes.length} classes${words ? ` and ${words} words of a dictionary` : ""} are on this page. A head's share is the part of the clip-to-clip variation of the cosine with the text that its direct share accounts for (${D.ask.counted} clips); over all units and the constant, shares sum to one. Classes stand for: ${D.ask.classifier}.`),
+    el("p", { class: "note" }, `${D.classes.length} classes${words ? ` and ${words} words of a dictionary` : ""} are on this page. A head's share is the part of the clip-to-clip variation of the cosine with the text that its direct share accounts for (${D.ask.counted} clips); over all units and the constant, shares sum to one. Class scores: ${D.ask.classifier}.`),
     el("div", { class: "tools" }, el("label", {}, el("span", {}, "Type a class or a word"), A.input),
       words ? select("Or pick a word", [["", "–"], ...D.ask.texts.filter((t) => t.kind === "word").map((t) => [t.text, t.text])], "", (v) => { if (v) { A.input.value = v; set({ ask: v }); } }) : null), A.hints,
     el("datalist", { id: "texts" }, D.ask.texts.map((t) => el("option", { value: t.text })))), A.answer);
@@ -24,7 +24,7 @@ const matches = (text) => { const q = text.trim().toLowerCase(); return D.ask.te
 function suggest(text) {
   const some = text.trim() ? matches(text).slice(0, 12) : D.ask.texts.filter((t) => t.kind === "class").slice(0, 16);
   fill(A.hints, some.length ? some.map((t) => el("button", { "aria-pressed": String(t.text === state.ask), onclick: () => { A.input.value = t.text; set({ ask: t.text }); } }, t.text))
-    : el("p", { class: "lacking" }, "Not on this page. This asks the model itself: ", el("code", {}, `residual-audio ask RUN "${text}"`)));
+    : el("p", { class: "lacking" }, "This text is not on the page. To ask the model: ", el("code", {}, `residual-audio ask RUN "${text}"`)));
 }
 function updateAsk(changed) {
   if (!D.ask) return;
@@ -42,13 +42,13 @@ function updateAsk(changed) {
   const units = plotBox(60 + 20 * order.length, `Units by their share towards ${t.text}`);
   bars(units, order.map((u) => (D.ask.units[u] === "E" ? "embedding" : D.ask.units[u])), order.map((u) => 100 * t.share[u]), { title: "share of the variation, %", unit: " %", colour: (i) => (t.share[order[i]] < 0 ? ZERO[0] : ZERO[4]) });
   fill(A.answer, el("div", { class: "split even" },
-    el("section", { class: "card" }, el("h2", {}, `Heads that move clips towards “${t.text}”`), el("p", { class: "note" }, "Red: towards it; blue: away. A click opens the head."), A.grid.node),
-    el("section", { class: "card" }, el("h2", {}, "Units, MLPs too"), units)),
-  el("section", { class: "card" }, el("h2", {}, "Components"), el("p", { class: "note" }, "Principal components of heads' direct shares; cosine: of the component's axis with the text."),
+    el("section", { class: "card" }, el("h2", {}, `Heads that move clips towards “${t.text}”`), el("p", { class: "note" }, "Red: towards the text; blue: away from it. Click a head to open it."), A.grid.node),
+    el("section", { class: "card" }, el("h2", {}, "All units, with MLPs"), units)),
+  el("section", { class: "card" }, el("h2", {}, "Components"), el("p", { class: "note" }, "Principal components of heads' direct shares, with the cosine between the component's axis and the text."),
     el("div", { class: "pick" }, t.components.map(([u, k, share, along]) => el("button", { onclick: () => set({ view: "heads", head: D.ask.units[u] }) }, `${D.ask.units[u]} component ${k}`, el("small", {}, ` ${percent(share)}, cosine ${number(along, 2)}`))))),
   el("section", { class: "card" }, el("h2", {}, "Clips that show it"), el("p", { class: "note" }, IMAGES
-      ? "Those with the largest cosines. Shares of an image are written at the class token, so there is no map of where in the picture."
-      : "Left: what one hears. Right: where in the model's window units write towards the text more (red) or less (blue) than in the mean cell; frequency upwards. Units listen elsewhere too, so a map is no proof of where the sound is."),
+      ? "The clips with the largest cosines. Shares of an image are written at the class token, so there is no map of the picture."
+      : "Left: the sound. Right: where in the model's window units write towards the text, more (red) or less (blue) than in the mean cell; frequency points up. Units also read from elsewhere, so a map does not prove where the sound is."),
     el("div", { class: "answers" }, t.clips.map((c) => el("div", { class: "answer" }, clipCard(c.clip, `cosine ${number(c.score)}`), c.map ? mapPicture(c.map, t.text) : null)))));
 }
 function mapPicture(packed, text) {

@@ -103,7 +103,7 @@ const colourAt = (scale, v) => mix(scale.stops, (v - scale.low) / (scale.high - 
 
 function lacking(what, text) {
   const command = D.missing[what];
-  return el("p", { class: "lacking" }, text, command ? [" This makes it: ", el("code", {}, command)] : "");
+  return el("p", { class: "lacking" }, text, command ? [" To make it: ", el("code", {}, command)] : "");
 }
 const withoutModel = () => D.meta.notes.length ? D.meta.notes.map((n) => el("p", { class: "lacking" }, n))
   : el("p", { class: "lacking" }, "The page was made without the model (", el("code", {}, "--no-model"), ").");

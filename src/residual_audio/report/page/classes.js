@@ -1,4 +1,4 @@
-// Classes and clips: confusion before and after, the clips that changed sides.
+// Classes and clips: confusion before and after, the clips whose prediction changed.
 views.push({ id: "classes", title: "Classes", build: buildClasses, update: updateClasses });
 const C = {};
 
@@ -20,9 +20,9 @@ function heat(node, counts) {
   const shares = counts.map((row) => { const n = row.reduce((a, b) => a + b, 0); return row.map((v) => (n ? v / n : 0)); });
   const names = D.classes.map((c) => plain(short(c, innerWidth < 600 ? 14 : 26))), ticks = names.map((_, i) => i), few = names.length <= 24;
   plot(node, () => [{ type: "heatmap", z: shares, zmin: 0, zmax: 1, xgap: 1, ygap: 1, showscale: false, colorscale: [[0, tone("--ground")], [1, tone("--accent")]],
-    customdata: counts.map((row, t) => row.map((v, c) => `${v} of ${plain(D.classes[t])}<br>taken for ${plain(D.classes[c])}`)), hovertemplate: "%{customdata}<extra></extra>" }],
+    customdata: counts.map((row, t) => row.map((v, c) => `${v} of ${plain(D.classes[t])}<br>predicted as ${plain(D.classes[c])}`)), hovertemplate: "%{customdata}<extra></extra>" }],
   () => ({ margin: { l: 8, r: 8, t: 4, b: 8 },
-    xaxis: { tickvals: few ? ticks : [], ticktext: names, tickangle: -60, tickfont: { size: 10 }, showgrid: false, zeroline: false, title: axisTitle("chosen") },
+    xaxis: { tickvals: few ? ticks : [], ticktext: names, tickangle: -60, tickfont: { size: 10 }, showgrid: false, zeroline: false, title: axisTitle("predicted class") },
     yaxis: { tickvals: few ? ticks : [], ticktext: names, autorange: "reversed", tickfont: { size: 10 }, showgrid: false, zeroline: false, title: few ? undefined : axisTitle("true class") } }));
 }
 function updateClasses() {
@@ -47,7 +47,7 @@ function updateClasses() {
         select("Before", names.map((m) => [m, m]), before, (v) => set({ before: v })), select("After", names.map((m) => [m, m]), after, (v) => set({ after: v }))),
       el("p", { class: "note" }, `${n} clips: ${one.what}.`),
       el("div", { class: "split even" }, [[before, a], [after, b]].map(([m, chosen], i) => el("div", {}, el("h3", {}, `${m}: ${percent(right(chosen) / n)} right`), boxes[i])))),
-    sides("Put right", changed(true), one, a, b), sides("Got wrong", changed(false), one, a, b),
+    sides("Corrected", changed(true), one, a, b), sides("Newly wrong", changed(false), one, a, b),
     el("section", { class: "card" }, el("h2", {}, "Classes"), dataTable(["class", "clips", before, after, "points"], rows)));
 }
 function sides(title, clips, one, a, b) {

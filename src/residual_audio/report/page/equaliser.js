@@ -73,14 +73,14 @@ function buildEqualiser(panel) {
   Q.plot = plotBox(60 + 19 * Math.min(16, D.classes.length), "Accuracy by class before and now");
   fill(panel,
     el("section", { class: "card" }, el("h2", {}, "Equaliser"),
-      el("p", { class: "note" }, `What gains do to ${Q.clips} clips, by ${e.classifier}. This is the `, el("b", {}, "direct effect"), ": what a head itself writes into the embedding, with all norms held. What later units make of it is left out; only the figure for the whole model has it."),
+      el("p", { class: "note" }, `The effect of gains on ${Q.clips} clips, classified by ${e.classifier}. This is the `, el("b", {}, "direct effect"), ": what a head itself writes into the embedding, with all norms held. Effects through later units are not included, except in the figure for the whole model."),
       D.meta.model_notes.map((n) => el("p", { class: "note" }, n)), Q.result,
-      e.learned ? el("div", { class: "master" }, el("span", {}, "before"), Q.master, el("span", {}, "learned")) : el("p", { class: "lacking" }, "No adapter was given, so all gains start at one. ", el("code", {}, `residual-audio adapt ${D.meta.model.name} ${D.meta.dataset.name} --out ADAPTER`), " learns some; name it with ", el("code", {}, "--adapter ADAPTER"), "."),
+      e.learned ? el("div", { class: "master" }, el("span", {}, "before"), Q.master, el("span", {}, "learned")) : el("p", { class: "lacking" }, "No adapter was given, so all gains start at one. ", el("code", {}, `residual-audio adapt ${D.meta.model.name} ${D.meta.dataset.name} --out ADAPTER`), " learns some; add it with ", el("code", {}, "--adapter ADAPTER"), "."),
       el("div", { class: "pick" }, el("button", { onclick: () => set({ gains: "" }) }, "Undo my moves"))),
     el("div", { class: "split even" },
       el("section", { class: "card" }, Q.rack),
       el("section", { class: "card" }, el("h2", {}, "By class"), Q.plot)),
-    el("section", { class: "card" }, el("h2", {}, "Volume of heads"), el("p", { class: "note" }, "A volume scales what varies in a head; its mean stays. Small bars: gains of its axes."), Q.list));
+    el("section", { class: "card" }, el("h2", {}, "Volume of heads"), el("p", { class: "note" }, "A volume scales a head's variation about its mean. Small bars: gains of its axes."), Q.list));
 }
 function updateEqualiser(changed) {
   if (!D.equaliser) return;
@@ -108,8 +108,8 @@ function rack(changed) {
       const value = all[`${label}.${a + 1}`] ?? learnedGain(j, a);
       return el("label", { class: "band" }, slider(`Gain of axis ${a + 1} of ${label}`, value, [Q.low, Q.high], (v) => move(`${label}.${a + 1}`, v, learnedGain(j, a)), { class: "tall", orient: "vertical" }), el("output", {}, two(value)), el("span", {}, String(a + 1)));
     })),
-    e.further[j].length ? el("p", { class: "note" }, `${e.further[j].length} further axes ${e.learned ? "follow the strength above" : "stay at one"}.`) : null,
-    here ? null : [el("p", { class: "note" }, `${state.head}, which is chosen, has ${e.learned ? "no learned gains" : "no sliders for its axes"}; its volume:`), volume]);
+    e.further[j].length ? el("p", { class: "note" }, `${e.further[j].length} further axes ${e.learned ? "follow the strength slider above" : "stay at one"}.`) : null,
+    here ? null : [el("p", { class: "note" }, `The selected head ${state.head} has ${e.learned ? "no learned gains" : "no sliders for its axes"}; its volume:`), volume]);
 }
 function profile(j) {
   const all = moved(), label = D.equaliser.heads[j], ns = "http://www.w3.org/2000/svg";

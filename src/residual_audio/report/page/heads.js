@@ -19,7 +19,7 @@ function measure(key) {
   if (asked) return { key, name: `share of the variation towards “${asked.text}”`, help: "see Ask", kind: "zero", values: HEADS.map((h) => asked.share[D.ask.units.indexOf(h)]) };
   return D.measures.find((m) => m.key === key) ?? D.measures.find((m) => m.key === "fisher") ?? D.measures[0] ?? { key: "", name: "no measure", help: "", kind: "up", values: HEADS.map(() => null) };
 }
-// A grid of buttons: arrow keys move, Enter chooses.
+// A grid of buttons: arrow keys move, Enter selects.
 function headGrid(label) {
   const grid = el("div", { class: "grid", role: "grid", "aria-label": label });
   const cells = [], rows = [];
@@ -81,7 +81,7 @@ const defaultX = () => (has("twonn") ? "twonn" : D.measures[0]?.key ?? "");
 const defaultY = () => (has("margin_drop") ? "margin_drop" : has("fisher") ? "fisher" : defaultX());
 
 function buildHeads(panel) {
-  H.grid = headGrid("Heads by stage and block; arrow keys move, Enter chooses");
+  H.grid = headGrid("Heads by stage and block; arrow keys move, Enter selects");
   H.tools = el("div", { class: "tools" });
   H.search = el("input", { type: "search", placeholder: D.words ? "label or word, e.g. S2B1 or bell" : "label, e.g. S2B1", "aria-label": "Search heads", oninput: (e) => set({ q: e.target.value }) });
   H.count = el("span", { class: "note", role: "status" });
@@ -114,7 +114,7 @@ function updateHeads(changed) {
 function scatter(bright) {
   const x = measure(state.x || defaultX()), y = measure(state.y || defaultY());
   fill(H.axes, select("Across", colours(), x.key, (v) => set({ x: v, brush: "" })), select("Up", colours(), y.key, (v) => set({ y: v, brush: "" })),
-    state.brush ? el("button", { onclick: () => set({ brush: "" }) }, "Clear brush") : el("span", { class: "note" }, "drag a box to brush, click to choose"),
+    state.brush ? el("button", { onclick: () => set({ brush: "" }) }, "Clear brush") : el("span", { class: "note" }, "drag a box to brush, click to select"),
     el("span", { class: "key" }, [...new Set(D.heads.stage)].map((s) => el("span", {}, el("i", { style: `background:${STAGES[s % STAGES.length]}` }), `S${s}`))));
   const now = indexOf[state.head];
   plot(H.scatter, () => [{

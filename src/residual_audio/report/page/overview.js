@@ -17,12 +17,12 @@ function keyFigures() {
     const best = [...c.rows].sort((p, q) => q.accuracy - p.accuracy)[0];
     const gains = c.rows.find((r) => r.method === "residual");
     for (const r of new Set([gains, best].filter(Boolean)))
-      figures.push([percent(r.accuracy), `${r.method}, cross-validated`, `95 % [${(100 * r.low).toFixed(1)}, ${(100 * r.high).toFixed(1)}], ${r.trained.toLocaleString("en")} numbers trained`]);
+      figures.push([percent(r.accuracy), `${r.method}, cross-validated`, `95 % [${(100 * r.low).toFixed(1)}, ${(100 * r.high).toFixed(1)}], ${r.trained.toLocaleString("en")} trained parameters`]);
   }
   figures.push([String(D.meta.units.heads), "heads", `in ${D.meta.units.blocks} blocks of ${D.meta.units.stages} stage${D.meta.units.stages > 1 ? "s" : ""}`]);
   const apart = extremes("fisher"), needed = extremes("margin_drop");
   if (apart) figures.push([headLink(apart.head), "separates the classes best", `${apart.name} ${number(apart.value)}`]);
-  if (needed) figures.push([headLink(needed.head), "is missed most when ablated", `${needed.name} ${number(needed.value)}`]);
+  if (needed) figures.push([headLink(needed.head), "matters most when ablated", `${needed.name} ${number(needed.value)}`]);
   return figures;
 }
 const headLink = (label) => el("button", { class: "link", onclick: () => set({ view: "heads", head: label }) }, label);
@@ -65,7 +65,7 @@ function buildOverview(panel) {
         ...(mel.mels ? [["mel", `${mel.mels} bands, ${mel.f_min}–${mel.f_max} Hz, window ${mel.n_fft}, hop ${mel.hop}, ${mel.scale}`]] : [])]))),
     D.comparisons.map(comparisonCard),
     D.comparisons.length ? null : el("section", { class: "card" }, el("h2", {}, "Methods compared"),
-      el("p", { class: "lacking" }, "No comparison was given. ", el("code", {}, `residual-audio compare ${m.model.name} ${m.dataset.name} --out COMPARISON`), " makes one; name it with ", el("code", {}, "--compare COMPARISON"), ".")),
+      el("p", { class: "lacking" }, "No comparison was given. ", el("code", {}, `residual-audio compare ${m.model.name} ${m.dataset.name} --out COMPARISON`), " makes one; add it with ", el("code", {}, "--compare COMPARISON"), ".")),
     el("section", { class: "card wide" }, el("h2", {}, "Stages"), stages
       ? [el("p", { class: "note" }, "Means over the heads of a stage."),
         dataTable(["stage", "heads", ...stages.columns.map((c) => el("abbr", { title: c.title }, c.name))],

@@ -20,7 +20,7 @@ HEAD_NAMES = {
 
 
 def published_figures() -> pd.DataFrame:
-    """One row a published number: where it stands (:data:`KEYS`), the number, its spread, and how many decimals were printed."""
+    """One row per published number: where it stands (:data:`KEYS`), the number, its spread, and how many decimals were printed."""
     texts = [pd.read_csv(HERE / name, dtype=str, keep_default_na=False) for name in ("tables.csv", "further.csv")]
     table = pd.concat([*texts, _accuracies()], ignore_index=True)
     table["decimals"] = table.value.str.partition(".")[2].str.len()
@@ -32,7 +32,7 @@ def published_figures() -> pd.DataFrame:
 
 
 def _accuracies() -> pd.DataFrame:
-    """Cross-validated accuracies in the shape of the other files: one row a method (and its stages), in percent."""
+    """Cross-validated accuracies in the shape of the other files: one row per method (and its stages), in percent."""
     wide = pd.read_csv(HERE / "kfold-accuracy.csv", dtype=str, keep_default_na=False)
     place = wide.assign(table="kfold", level="method", index=(wide.method + " " + wide.stages).str.strip())
     accuracy = place.assign(measure="accuracy", value=place.accuracy_mean, std=place.accuracy_std)
@@ -62,8 +62,8 @@ def compared(ours: pd.DataFrame, figures: pd.DataFrame | None) -> pd.DataFrame:
 def missing(ours: pd.DataFrame, figures: pd.DataFrame) -> pd.DataFrame:
     """Published figures of the same tables for which there is no row of ours."""
     tables = figures.merge(ours[["source", "table", "dataset"]].drop_duplicates())
-    found = tables.merge(ours[KEYS].drop_duplicates(), on=KEYS, how="left", indicator=True)
-    return found[found["_merge"] == "left_only"].drop(columns="_merge").reset_index(drop=True)
+    matched = tables.merge(ours[KEYS].drop_duplicates(), on=KEYS, how="left", indicator=True)
+    return matched[matched["_merge"] == "left_only"].drop(columns="_merge").reset_index(drop=True)
 
 
 def read_heads(path: str | Path) -> pd.DataFrame:
@@ -81,7 +81,7 @@ def read_heads(path: str | Path) -> pd.DataFrame:
 
 
 def compare_heads(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
-    """One row a measure that both have: over the heads that both name, how well they go together, and where they differ most."""
+    """One row per measure that both have: over the heads that both name, how well they agree, and where they differ most."""
     both = ours.merge(theirs, on="label", suffixes=("", "_published"), validate="one_to_one")
     if both.empty:
         raise ValueError(f"no head of ours ({ours.label.iloc[0]}, …) is in the published table ({theirs.label.iloc[0]}, …)")
