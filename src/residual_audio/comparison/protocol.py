@@ -13,15 +13,16 @@ FEW_SHOT = ("plain", "probe", "residual")
 
 @dataclass(frozen=True)
 class Protocol(Options):
-    """Folds, prompts, repeats and the seed. ``template=None``: the default prompts where the encoder has a text side."""
+    """Folds, prompts, repeats, margin and seed. ``template=None``: the default prompts where the encoder has a text side."""
 
     folds: str = option(
         "official",
-        "official (the dataset's own; else stratified, keeping speakers and recordings together) or stratified (random).",
+        "official (the dataset's own; else stratified, keeping groups together) or stratified (random).",
         choices=("official", "stratified"),
     )
     template: str | None = option(
         None, "A set of prompts (sound-of, laion, msclap, plain, instrument, ensemble) or your own text with {}; default: sound-of."
     )
     repeats: int = option(1, "Repeat everything with other seeds.", least=1)
+    margin: float = option(0.02, "Methods whose difference is shown to be smaller than this share of clips count as equally good.")
     seed: int = option(0, "Seed of splits, random axes and the order of clips.")
