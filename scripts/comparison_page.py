@@ -13,13 +13,14 @@ from pathlib import Path
 import pandas as pd
 from results_page import relative
 
+from residual_audio.evaluation.paired import against_first
 from residual_audio.report.tables import to_markdown
 
 
 def summary(folder: Path) -> pd.DataFrame:
     """Methods with what they train, reach and cost."""
     rows = pd.read_parquet(folder / "tables" / "comparison_summary.parquet")
-    paired = pd.read_parquet(folder / "tables" / "comparison_paired.parquet").set_index("method")
+    paired = against_first(pd.read_parquet(folder / "tables" / "comparison_paired.parquet"))
     first = rows.method.iloc[0]
     shown = pd.DataFrame(
         {

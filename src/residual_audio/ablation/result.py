@@ -19,7 +19,8 @@ from ..units import Kind, Unit, UnitTable
 
 @dataclass(frozen=True)
 class AblationResult(Result):
-    """``whole`` and ``ablated`` are class scores, ``estimate`` the first-order drop in margin; ``made_by``: model, data and settings.
+    """``whole`` and ``ablated`` are class scores, ``estimate`` the first-order drop in margin; ``groups``: of every ablated clip;
+    ``made_by``: model, data and settings.
 
     ``tables``: ``ablation_KIND`` and ``ablation_class_KIND`` for every kind of unit that was replaced.
     """
@@ -30,6 +31,7 @@ class AblationResult(Result):
     table_of_units: UnitTable
     classes: tuple[str, ...]
     targets: np.ndarray
+    groups: list[str]
     whole: Float[np.ndarray, "clip class"]
     ablated: Float[np.ndarray, "unit clip class"]
     estimate: Float[np.ndarray, "unit clip"]
@@ -90,7 +92,7 @@ class AblationResult(Result):
         return right - ablated_right, margins(self.whole, self.targets) - margins(self.ablated, self.targets)
 
     def table(self) -> pd.DataFrame:
-        """One row per unit. Drops are whole − ablated (positive: the unit helps), with 95 % paired bootstrap intervals over clips."""
+        """One row per unit. Drops are whole − ablated (positive: the unit helps), with 95 % paired intervals over groups."""
         accuracy, margin = self._drops()
         depth = {pair: i for i, pair in enumerate(self.table_of_units.blocks)}
         rows = pd.DataFrame(
@@ -98,7 +100,7 @@ class AblationResult(Result):
             columns=["label", "kind", "stage", "block", "depth", "head"],
         )
         for name, values in (("accuracy", accuracy), ("margin", margin)):
-            drop, low, high = mean_intervals(values.T, seed=self.made_by["settings"]["seed"])
+            drop, low, high = mean_intervals(values.T, self.groups, seed=self.made_by["settings"]["seed"])
             rows[f"{name}_drop"], rows[f"{name}_low"], rows[f"{name}_high"] = drop, low, high
         return rows.assign(first_order=self.estimate.mean(1), clips=len(self.targets))
 

@@ -81,7 +81,8 @@ def parts_folder(settings: dict[str, Any]) -> str:
     words = settings["units"].replace(" ", "-")
     if len(words) > LONGEST_NAME:
         words = f"units-{hashlib.sha256(words.encode()).hexdigest()[:12]}"
-    return f"ablation/{words}-{settings['how']}-{settings['classifier']}"
+    some = f"-{settings['clips']}clips" if "clips" in settings else ""
+    return f"ablation/{words}-{settings['how']}-{settings['classifier']}{some}"
 
 
 def ablate(
@@ -93,6 +94,7 @@ def ablate(
     *,
     template: str | None = None,
     folds: str | None = None,
+    clips: int | None = None,
     batch_size: int = 8,
     rows: int = 32,
     out: str | Path | None = None,
@@ -104,9 +106,10 @@ def ablate(
 
     ``units`` is a selection of heads, MLPs, blocks or stages, such as ``"S3 heads"`` (:meth:`.UnitTable.select`). ``classifier`` is made
     once with the whole model: one of :data:`.evaluation.CLASSIFIERS`, or ``auto``. ``template`` and ``folds`` are for classifiers that
-    read them (by default ``sound-of`` and ``official``). The forward up to a unit's block runs once and only the rest is repeated;
-    ``rows`` clips × units go through at a time. With ``out``, finished parts are kept in ``out/ablation``, and the same call resumes.
-    ``advance(n)`` is told of clips; there are two passes, so it counts to twice their number.
+    read them (by default ``sound-of`` and ``official``). ``clips``: ablate only so many, spread over the classes; classifier and means
+    still come from all clips, so that fewer cost precision only. The forward up to a unit's block runs once and only the rest is
+    repeated; ``rows`` clips × units go through at a time. With ``out``, finished parts are kept in ``out/ablation``, and the same call
+    resumes. ``advance(n)`` is told of clips: all of the dataset, then those that are ablated.
     """
     selected = encoder.units.select(units, only=ABLATABLE)
     chosen = choose_classifier(classifier, encoder, template)
@@ -130,6 +133,7 @@ def ablate(
         "classifier": chosen.name,
         **({"template": template or DEFAULT_TEMPLATE} if chosen.needs_text else {}),
         **({"folds": folds or "official"} if chosen.reads_folds else {}),
+        **({} if clips is None else {"clips": clips}),
         "batch_size": batch_size,
         "seed": seed,
     }
@@ -142,14 +146,22 @@ def ablate(
         readable = replace(dataset, clips=tuple(c for c in dataset.clips if c.id not in errors))
         fitted = chosen.fit(embeddings, readable, directions, seed)
         ablation = Ablation(encoder, selected, means if how == "mean" else Replacements.zero(encoder), rows)
-        run_shards(ablation, readable, fitted, store, batch_size, workers, advance)
+        part, fitted = (readable, fitted) if clips is None else subset(readable, fitted, clips, seed)
+        run_shards(ablation, part, fitted, store, batch_size, workers, advance)
         parts = [store.read_tensors(f"shards/{name}") for name in store.names("shards")]
         store.write_json("run.json", {**store.read_json("run.json"), "status": "complete"})
     whole, ablated, estimate = (torch.cat([p[k] for p in parts]).numpy() for k in ("whole", "ablated", "estimate"))
     made_by["settings"] = {**settings, "limit": dataset.notes.get("limit")}
     return AblationResult(
-        selected, encoder.units, readable.labels, readable.targets, whole, ablated.transpose(1, 0, 2), estimate.T, errors, made_by
+        selected, encoder.units, part.labels, part.targets, part.groups, whole, ablated.transpose(1, 0, 2), estimate.T, errors, made_by
     )
+
+
+def subset(dataset: Dataset, classifier: FoldClassifier, count: int, seed: int) -> tuple[Dataset, FoldClassifier]:
+    """Some of the clips, all of the classes, and the classifier of all clips for those rows."""
+    chosen = {c.id for c in dataset.limited(count, seed=seed).clips}
+    rows = [i for i, c in enumerate(dataset.clips) if c.id in chosen]
+    return replace(dataset, clips=tuple(dataset.clips[i] for i in rows)), replace(classifier, fold=classifier.fold[rows])
 
 
 def run_shards(ablation: Ablation, dataset: Dataset, classifier: FoldClassifier, store: Store, size: int, workers: int | None,

@@ -39,6 +39,10 @@ def ablate(
         str | None,
         typer.Option(help="official or stratified, as in `zero-shot`, for classifiers that learn from clips; default: official."),
     ] = None,
+    clips: Annotated[
+        int | None,
+        typer.Option(min=1, help="Ablate only so many clips, spread over the classes; classifier and means still come from all clips."),
+    ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Clips whose whole forward runs at once.")] = 8,
     rows: Annotated[int, typer.Option(min=1, help="Clips × units that go through the model at once.")] = 32,
     seed: Annotated[int, typer.Option(help="Seed of made folds and of the bootstrap.")] = 0,
@@ -54,21 +58,21 @@ def ablate(
 
     ```
     residual-audio ablate tiny synthetic-timbre --units blocks --how zero
-    residual-audio ablate tiny synthetic --units "S3 heads" --limit 200 --out runs/synthetic
+    residual-audio ablate tiny synthetic --units "S3 heads" --clips 200 --out runs/synthetic
     ```
     """
     from ..ablation import ablate as run_ablation
     from .screen import progress, say, unreadable
 
-    encoder, clips = open_model(model, machine, loading), data.open(dataset)
-    with progress(f"ablation of {encoder.name} on {clips.name}", 2 * len(clips)) as advance:
+    encoder, whole = open_model(model, machine, loading), data.open(dataset)
+    with progress(f"ablation of {encoder.name} on {whole.name}", len(whole) + min(clips or len(whole), len(whole))) as advance:
         result = run_ablation(
-            encoder, clips, units, how, classifier, template=template, folds=folds, batch_size=batch_size, rows=rows, out=out,
+            encoder, whole, units, how, classifier, template=template, folds=folds, clips=clips, batch_size=batch_size, rows=rows, out=out,
             workers=machine.workers, seed=seed, advance=advance,
         )  # fmt: skip
     if out is not None:
         result.write(out)
-    unreadable(result.errors, len(clips))
+    unreadable(result.errors, len(whole))
     show(result)
     if out is not None:
         say(f"tables: {out / 'tables'}")

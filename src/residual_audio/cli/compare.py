@@ -59,7 +59,7 @@ def compare(
     chosen = list(METHODS) if methods == ALL else words(methods)
     recipe.check(chosen)
     encoder, clips = open_model(model, machine, loading), data.open(dataset)
-    second = replace(data, data_root=None).open(other) if other else None
+    second = replace(data, data_root=None, group=None).open(other) if other else None
     with progress(f"decoding {clips.name}", len(clips) + (len(second) if second else 0)) as advance:
         comparison = run_comparison(
             encoder, clips, out, chosen, recipe, protocol, other=second, shots=shots, workers=machine.workers, advance=advance, tell=tell
@@ -76,9 +76,10 @@ compare.__doc__ = str(compare.__doc__).replace("{methods}", "\n    ".join(f"- {n
 
 def show(comparison: Comparison, model: str, data: str, other: str = "") -> None:
     """The methods on one screen."""
+    from ..evaluation.paired import against_first
     from .screen import console, screen_table
 
-    p = comparison.paired.set_index("method").p_holm
+    p = against_first(comparison.paired).p_holm
     baseline = comparison.summary.method.iloc[0]
     extra = [f"on {other}"] if other else []
     columns = ("trained", "accuracy %", "95 %", f"p vs {baseline}", "s/fold", "MB", *extra)

@@ -89,7 +89,7 @@ def look_inside(encoder: Encoder, limit: int | None, out: Path) -> None:
     with progress(f"extracting {data.name}", len(data)) as advance:
         extract(encoder, data, folder, ("head", "moments", "direct"), advance=advance)
     for units, clips in ABLATED.items():
-        ablate("tiny", LOOKED_INTO, units=units, limit=min(clips, max(12, limit // 6) if limit else clips), out=folder)
+        ablate("tiny", LOOKED_INTO, units=units, limit=limit, clips=min(clips, max(12, limit // 6) if limit else clips), out=folder)
     start = time.perf_counter()
     analyze([str(folder)])
     console.print(f"the analysis took {time.perf_counter() - start:.0f} s", highlight=False)

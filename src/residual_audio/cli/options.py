@@ -42,11 +42,18 @@ class Data(Options):
     data_root: str | None = option(None, "Where the dataset lies on disk.")
     download: bool = option(False, "Fetch the dataset if it is not there (checksums are verified).")
     limit: int | None = option(None, "Use at most so many clips, spread over the classes.", least=1)
+    group: str | None = option(
+        None, "Which clips belong together: the column of a table or hf: dataset, or for folder: a pattern whose brackets match the group."
+    )
 
     def open(self, name: str, **options: Any) -> Dataset:
         from ..data import load_dataset
+        from .screen import warnings_told
 
-        loaded = load_dataset(name, root=self.data_root, download=self.download, **options)
+        if self.group is not None:
+            options["group"] = self.group
+        with warnings_told():
+            loaded = load_dataset(name, root=self.data_root, download=self.download, **options)
         return loaded if self.limit is None else loaded.limited(self.limit)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -57,6 +58,21 @@ def unreadable(clips: Mapping[str, str], total: int) -> None:
         first = "\n".join(f"  {message}" for message in list(clips.values())[:SHOWN])
         line = f"{len(clips)} of {total} clips could not be read and were left out:\n{first}"
         errors.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def warnings_told() -> Iterator[None]:
+    """Our warnings about data, as lines for people."""
+    from ..data import DataWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DataWarning)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, DataWarning):
+            errors.print(f"[yellow]warning:[/] {escape(str(warning.message))}", highlight=False, soft_wrap=True)
+        else:
+            warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 def quiet_libraries() -> None:

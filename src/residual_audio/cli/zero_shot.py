@@ -84,7 +84,7 @@ def show(result: ZeroShotResult) -> None:
     table.add_row("chance", f"{100 / len(data.labels):.1f}")
     folds = result.per_fold()
     if len(folds) > 1:
-        table.add_row(f"{len(folds)} folds ({data.folds})", f"{100 * folds.accuracy.mean():.1f} ± {100 * folds.accuracy.std(ddof=0):.1f}")
+        table.add_row(f"{len(folds)} folds ({data.folds})", f"{100 * folds.accuracy.mean():.1f} ± {100 * folds.accuracy.std():.1f}")
     console.print(table)
     classes = result.per_class().sort_values(["accuracy", "label"]).head(8)
     hardest = Table("hardest classes", "clips", "percent", "most often taken for")

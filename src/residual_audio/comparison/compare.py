@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
@@ -26,8 +25,6 @@ from ..data import Dataset
 from ..evaluation import EvaluationError
 from ..evaluation.folds import Parts, fold_parts
 from ..evaluation.metrics import outcome
-from ..evaluation.paired import paired_table
-from ..evaluation.significance import mean_interval
 from ..extraction.extract import differences, identity, open_or_create
 from ..extraction.shard import Settings
 from ..extraction.store import Store, StoreError
@@ -35,14 +32,15 @@ from ..models import Encoder
 from ..results import Result, provenance
 from .memory import watched_memory
 from .protocol import COMPARED, Protocol
+from .tables import gather
 
 STORE = "comparison"
 
 
 @dataclass(frozen=True)
 class Comparison(Result):
-    """``comparison_cells``: one row per method, fold and repeat; ``comparison_summary``: one per method; ``comparison_paired``: every
-    method against the first."""
+    """``comparison_cells``: one row per method, fold and repeat; ``comparison_summary``: one per method; ``comparison_paired``: one per
+    pair of methods, those with the first (the baseline) first."""
 
     record: ClassVar[str] = "comparison"
     tables: dict[str, pd.DataFrame]
@@ -158,7 +156,7 @@ def compare(
                 left = (time.monotonic() - began) / done * (len(missing) - done) / 60
                 place = f"{len(plan) - len(missing) + done}/{len(plan)}"
                 tell(f"{place} {cell.method}, fold {cell.fold}: {100 * right:.1f} % in {facts['seconds']:.0f} s; about {left:.0f} min left")
-        tables = gather(store, [cell.name for cell in plan], setting.dataset.targets, list(methods), repeats, seed)
+        tables = gather(store, [cell.name for cell in plan], setting.dataset, methods, repeats, seed, protocol.margin)
         store.write_json("run.json", {**store.read_json("run.json"), "status": "complete"})
     info = {**provenance(encoder, dataset), "settings": {**choices, "repeats": repeats, "methods": recorded}}
     return Comparison(tables, info, setting.errors)
@@ -177,40 +175,3 @@ def check_options(store: Store, recorded: dict[str, dict[str, Any]]) -> None:
                 + "\n  ".join(changed[:6])
                 + "\nUse the same ones, or another --out."
             )
-
-
-def gather(
-    store: Store, names: Sequence[str], targets: np.ndarray, methods: list[str], repeats: int, seed: int
-) -> dict[str, pd.DataFrame]:  # fmt: skip
-    """The tables, from the cells on disk alone."""
-    rows = []
-    correct = {m: np.zeros(len(targets)) for m in methods}
-    for name in names:
-        with safe_open(store.reading(name), "pt") as file:
-            facts, (method, fold, repeat) = json.loads(file.metadata()["facts"]), json.loads(file.metadata()["cell"])
-            scores, test = file.get_tensor("scores").numpy(), file.get_tensor("test").numpy()
-        right = outcome(scores, targets[test]).correct
-        correct[method][test] += right / repeats
-        rows.append({"method": method, "fold": fold, "repeat": repeat, "clips": len(test), "accuracy": float(right.mean()), **facts})
-    cells = pd.DataFrame(rows)
-    summary = [summary_row(method, cells[cells.method == method], correct[method], seed) for method in methods]
-    ordered = {m: cells[cells.method == m].sort_values(["repeat", "fold"]).accuracy.to_numpy() for m in methods}
-    paired = paired_table(correct, ordered, methods[0], cells.fold.nunique(), seed)
-    return {"comparison_cells": cells, "comparison_summary": pd.DataFrame(summary), "comparison_paired": paired}
-
-
-def summary_row(method: str, cells: pd.DataFrame, correct: np.ndarray, seed: int) -> dict[str, Any]:
-    interval = mean_interval(correct, seed=seed)
-    by_fold = cells.groupby("fold").accuracy.mean()
-    return {
-        "method": method,
-        "trained": int(cells.trained.max()),
-        "accuracy": float(by_fold.mean()),
-        "std": float(by_fold.std()),
-        "low": interval.low,
-        "high": interval.high,
-        "seconds": float(cells.seconds.mean()),
-        "peak_mb": float(cells.peak_mb.max()),
-        "labels": float(cells.labels.mean()) if "labels" in cells else float("nan"),
-        **({"other": float(cells.other.mean())} if "other" in cells and cells.other.notna().any() else {}),
-    }

@@ -95,7 +95,7 @@ def few_shot(
         )  # fmt: skip
         used = clips_used(setting.dataset, number, protocol.seed, protocol.repeats)
         for row in comparisons[name].summary.itertuples():
-            measured = {c: getattr(row, c) for c in ("accuracy", "std", "low", "high", "trained")}
+            measured = {c: getattr(row, c) for c in ("accuracy", "low", "high", "fold_mean", "std", "trained")}
             rows.append({"method": row.method, "shots": name, **measured, **used})
     info = {**comparisons[name].info, "shots": list(comparisons), "note": NOTE}
     return FewShot({"few_shot": pd.DataFrame(rows)}, info, setting.errors, comparisons)

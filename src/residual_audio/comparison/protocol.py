@@ -13,11 +13,11 @@ FEW_SHOT = ("plain", "probe", "residual")
 
 @dataclass(frozen=True)
 class Protocol(Options):
-    """Folds, prompts, repeats, tuning and the seed. ``template=None``: the default prompts where the encoder has a text side."""
+    """Folds, prompts, repeats, tuning, margin and seed. ``template=None``: the default prompts where the encoder has a text side."""
 
     folds: str = option(
         "official",
-        "official (the dataset's own; else stratified, keeping speakers and recordings together) or stratified (random).",
+        "official (the dataset's own; else stratified, keeping groups together) or stratified (random).",
         choices=("official", "stratified"),
     )
     template: str | None = option(
@@ -26,4 +26,5 @@ class Protocol(Options):
     repeats: int = option(1, "Repeat everything with other seeds.", least=1)
     tune: bool = option(False, "Choose the rate of every trained method in each fold, on its stopping part, from a grid of equal size.")
     again: bool = option(False, "Learn once more from all clips outside the test, for as long as the stopping part said.")
+    margin: float = option(0.02, "Methods whose difference is shown to be smaller than this share of clips count as equally good.")
     seed: int = option(0, "Seed of splits, random axes and the order of clips.")

@@ -54,7 +54,7 @@ class Tried:
 
     def row(self) -> dict[str, Any]:
         plain, searched = self.comparison.summary.iloc[0], self.comparison.summary.iloc[-1]
-        measured = {c: float(searched[c]) for c in ("accuracy", "std", "low", "high")}
+        measured = {c: float(searched[c]) for c in ("accuracy", "low", "high", "fold_mean", "std")}
         return {
             "trial": self.trial.name,
             **self.trial.chosen,
@@ -118,15 +118,16 @@ def read_cells(folder: Path, method: str, repeats: int, targets: np.ndarray) -> 
     return stopping, correct
 
 
-def nested_accuracy(tried: Sequence[Tried], clips: int, seed: int = 0) -> tuple[Interval, float, pd.DataFrame]:
+def nested_accuracy(tried: Sequence[Tried], groups: Sequence[str], seed: int = 0) -> tuple[Interval, float, pd.DataFrame]:
     """What the whole search is worth on clips it never saw: in every fold, the trial that was best on that fold's own stopping part.
+    The mean over clips with its interval over ``groups`` (one for each clip), and the standard deviation over folds.
 
     A stopping clip of one fold is a test clip of another, so the winner over all folds has met labels of its test clips; this
     has not. ``picks`` says which trial each fold took.
     """
     cells = sorted(tried[0].stopping)
     repeats = 1 + max(repeat for _, repeat in cells)
-    right = np.zeros(clips)
+    right = np.zeros(len(groups))
     rows = []
     for cell in cells:
         best = order(tried, lambda t, cell=cell: t.stopping[cell])[0]
@@ -136,8 +137,7 @@ def nested_accuracy(tried: Sequence[Tried], clips: int, seed: int = 0) -> tuple[
                      "accuracy": float(correct.mean())})  # fmt: skip
     picks = pd.DataFrame(rows)
     by_fold = picks.groupby("fold").accuracy.mean()
-    interval = mean_interval(right, seed=seed)
-    return Interval(float(by_fold.mean()), interval.low, interval.high), float(by_fold.std()), picks
+    return mean_interval(right, groups, seed=seed), float(by_fold.std()), picks
 
 
 def plan(
@@ -197,6 +197,7 @@ def search(
         return Tried(trial, comparison, *read_cells(folder, method, protocol.repeats, readable.targets))
 
     choices: dict[str, Any] = {"space": space, "recipe": dict(recipe), "method": method, **asdict(protocol)}
+    del choices["margin"]  # it changes what is said of the trials, not the trials
     choices |= {"form": form if space == "stages" else None}
     # A grid may grow; what Optuna draws depends on the ranges.
     choices["ranges"] = {k: asdict(v) if isinstance(v, Range) else v for k, v in varied.items()} if space == "optuna" else None
@@ -205,7 +206,8 @@ def search(
         done = drawn(varied, recipe, trials, protocol.seed, Path(out) / "optuna.db", run) if space == "optuna" else map(run, planned)
         ranked = order(done)
     errors = ranked[0].comparison.errors
-    nested, spread, picks = nested_accuracy(ranked, len(dataset) - len(errors), protocol.seed)
+    groups = [c.own_group for c in dataset.clips if c.id not in errors]
+    nested, spread, picks = nested_accuracy(ranked, groups, protocol.seed)
     table = pd.DataFrame([t.row() for t in ranked])
     info = {**provenance(encoder, dataset), "settings": {**choices, "set": list(settings), "trials": len(ranked)},
             "best": table.iloc[0].to_dict(), "nested": {**nested._asdict(), "std": spread}}  # fmt: skip

@@ -3,7 +3,7 @@
 from .classifier import CLASSIFIERS, Classifier, FoldClassifier, choose_classifier
 from .classifiers import centroid_directions, prompt_directions
 from .errors import EvaluationError
-from .significance import Interval, macro_interval, mean_interval
+from .significance import Interval, class_intervals, macro_interval, mean_interval
 from .zero_shot import ZeroShotResult, zero_shot
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "ZeroShotResult",
     "centroid_directions",
     "choose_classifier",
+    "class_intervals",
     "macro_interval",
     "mean_interval",
     "prompt_directions",

@@ -1,17 +1,18 @@
-"""Who may see what: disjoint parts of the clips for the basis, for training, for stopping and for the test."""
+"""Who may see what: disjoint parts of the clips for the basis, for training, for stopping and for the test; no group is in two."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..data import Dataset, grouped_folds, stratified_folds
+from ..data import Dataset, grouped_parts, in_folds, stratified_folds
 from .errors import EvaluationError
 
-# Of five equal parts of the training clips, one gives the basis, one says when to stop, three are learned from.
-PIECES = 5
+# Of the training clips, so many parts of five give the basis, are learned from, and say when to stop.
+SHARES = (1, 3, 1)
 
 
 @dataclass(frozen=True)
@@ -33,26 +34,26 @@ class Parts:
 
 
 def with_folds(dataset: Dataset, folds: str, seed: int = 0) -> Dataset:
-    """``official``: the dataset's own; where it has none, five stratified ones that keep a speaker or recording together.
-    ``stratified``: five random ones, as in older reports (clips of one recording may be split)."""
+    """``official``: the dataset's own; where it has none, five stratified ones that keep groups together.
+    ``stratified``: five random ones, as in older reports (a group may be split)."""
     if folds == "official" and dataset.folds != "none" and any(c.fold >= 0 for c in dataset.clips):
         return dataset
     if folds not in ("official", "stratified"):
         raise EvaluationError(f"unknown folds {folds!r}; one of official, stratified")
-    labels = [c.label for c in dataset.clips]
-    numbers = stratified_folds(labels, seed=seed) if folds == "stratified" else grouped_folds(labels, dataset.groups, seed=seed)
+    if folds == "official":
+        return replace(dataset, clips=in_folds(dataset.clips, seed), folds="stratified")
+    numbers = stratified_folds([c.label for c in dataset.clips], seed=seed)
     clips = tuple(replace(c, fold=f) for c, f in zip(dataset.clips, numbers, strict=True))
     return replace(dataset, clips=clips, folds="stratified")
 
 
 def inner_parts(dataset: Dataset, rows: np.ndarray, test: np.ndarray, seed: int, shots: int | None = None) -> Parts:
-    """Split the training clips ``rows``; clips of one speaker or recording stay together. With ``shots``, see :func:`few_parts`."""
+    """Split the training clips ``rows``; groups stay together. With ``shots``, see :func:`few_parts`."""
     if shots is not None:
         return few_parts(dataset, rows, test, seed, shots)
-    groups = dataset.groups
-    labels = [dataset.clips[i].label for i in rows]
-    piece = np.array(grouped_folds(labels, [groups[i] for i in rows], PIECES, seed))
-    basis, stop, train = rows[piece == 1], rows[piece == 2], rows[piece > 2]
+    clips = [dataset.clips[i] for i in rows]
+    part = np.array(grouped_parts([c.label for c in clips], [c.own_group for c in clips], SHARES, seed))
+    basis, train, stop = (rows[part == i] for i in range(len(SHARES)))
     if not (len(basis) and len(train) and len(stop)):
         raise EvaluationError(
             f"{dataset.name}: {len(rows)} training clips are too few for separate parts (basis, training, stopping); "
@@ -62,7 +63,7 @@ def inner_parts(dataset: Dataset, rows: np.ndarray, test: np.ndarray, seed: int,
 
 
 def apart(rows: np.ndarray, groups: list[str]) -> np.ndarray:
-    """The same rows, one of every speaker or recording first: few clips should not be of one."""
+    """The same rows, one of every group first: few clips should not be of one."""
     _, first = np.unique([groups[i] for i in rows], return_index=True)
     return np.concatenate([rows[np.sort(first)], np.delete(rows, first)])
 
@@ -71,14 +72,28 @@ def few_parts(dataset: Dataset, rows: np.ndarray, test: np.ndarray, seed: int, s
     """``shots`` clips per class in all, for every method: a quarter of them (at least one of two) say when to stop, the others are learned
     from. The basis needs no labels and is taken of the same clips. A single shot leaves none to stop on: the last epoch counts."""
     rng, targets, groups = np.random.default_rng(seed), dataset.targets, dataset.groups
-    train, stop = [], []
-    for c in range(len(dataset.labels)):
-        own = apart(rng.permutation(rows[targets[rows] == c]), groups)[:shots]
-        waiting = max(1, len(own) // 4) if len(own) > 1 else 0
-        stop.append(own[:waiting])
-        train.append(own[waiting:])
-    learned, judged = np.sort(np.concatenate(train)), np.sort(np.concatenate(stop))
-    return Parts(np.sort(np.concatenate([learned, judged])), learned, judged, test)
+    drawn = [apart(rng.permutation(rows[targets[rows] == c]), groups)[:shots] for c in range(len(dataset.labels))]
+    judging = stopping_groups([[groups[i] for i in own] for own in drawn])
+    seen = np.sort(np.concatenate(drawn))
+    waits = np.array([groups[i] in judging for i in seen], dtype=bool)
+    return Parts(seen, seen[~waits], seen[waits], test)
+
+
+def stopping_groups(drawn: list[list[str]]) -> set[str]:
+    """Which groups say when to stop, of the groups of every class's clips: whole groups, the smallest first, until a quarter of a class
+    is reached; every class keeps a clip to learn from, so a class of one group has none to stop on."""
+    left = [Counter(own) for own in drawn]
+    judging: set[str] = set()
+    for clips in drawn:
+        wanted = max(1, len(clips) // 4) if len(clips) > 1 else 0
+        for group in sorted(dict.fromkeys(clips), key=Counter(clips).__getitem__):
+            if sum(g in judging for g in clips) >= wanted:
+                break
+            if group not in judging and all(others.total() > others[group] for others in left if others[group]):
+                judging.add(group)
+                for others in left:
+                    others.pop(group, None)
+    return judging
 
 
 def fold_parts(dataset: Dataset, seed: int = 0, shots: int | None = None) -> Iterator[tuple[int, Parts]]:

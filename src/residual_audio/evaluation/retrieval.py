@@ -88,7 +88,11 @@ def caption_pairs(dataset: Dataset) -> tuple[list[str], csr_array]:
 
 @dataclass(frozen=True)
 class RetrievalResult(Result):
-    """Both directions on the clips that could be read. Clips without a caption are candidates, but no queries."""
+    """Both directions on the clips that could be read. Clips without a caption are candidates, but no queries.
+
+    Intervals resample the groups that queries belong to: of a clip its own; of a caption that of the first clip it is true of (``owners``).
+    So all captions of a recording are drawn together, and a caption that many clips share still counts once.
+    """
 
     record: ClassVar[str] = "retrieval"
 
@@ -97,6 +101,7 @@ class RetrievalResult(Result):
     by_text: Ranking
     by_audio: Ranking
     asking: Int[np.ndarray, " captioned"]
+    owners: Int[np.ndarray, " text"]
     errors: dict[str, str]
     seed: int
     made_by: dict[str, Any]
@@ -109,17 +114,18 @@ class RetrievalResult(Result):
     def info(self) -> dict[str, Any]:
         return {**self.made_by, "clips": {"used": len(self.dataset), "captions": len(self.texts), "errors": len(self.errors)}}
 
-    def _each(self) -> Iterator[tuple[str, int, Ranking]]:
-        sizes = (len(self.dataset), len(self.texts))
-        yield from zip(DIRECTIONS, sizes, (self.by_text, self.by_audio), strict=True)
+    def _each(self) -> Iterator[tuple[str, int, Ranking, np.ndarray]]:
+        """By direction: its name, how many candidates, the ranking, and the group of each query."""
+        sizes, groups = (len(self.dataset), len(self.texts)), np.array(self.dataset.groups)
+        yield from zip(DIRECTIONS, sizes, (self.by_text, self.by_audio), (groups[self.owners], groups[self.asking]), strict=True)
 
     def table(self) -> pd.DataFrame:
-        """One row per direction and measure: its mean over queries with a 95 % bootstrap interval over queries."""
+        """One row per direction and measure: its mean over queries with a 95 % interval over their groups."""
         return pd.DataFrame(
             [
                 {"direction": way, "measure": name, "queries": len(values), "candidates": items}
-                | mean_interval(values, seed=self.seed)._asdict()
-                for way, items, ranking in self._each()
+                | mean_interval(values, groups, seed=self.seed)._asdict()
+                for way, items, ranking, groups in self._each()
                 for name, values in ranking.measures().items()
             ]
         )
@@ -138,19 +144,19 @@ class RetrievalResult(Result):
                         "average_precision": ranking.precision,
                     }
                 )
-                for (way, _, ranking), names in zip(self._each(), asked, strict=True)
+                for (way, _, ranking, _), names in zip(self._each(), asked, strict=True)
             ],
             ignore_index=True,
         )
 
     def against(self, base: RetrievalResult) -> pd.DataFrame:
-        """This minus ``base``, query by query, with 95 % bootstrap intervals of the paired difference."""
+        """This minus ``base``, query by query, with 95 % intervals of the paired difference over groups."""
         if self.texts != base.texts or [c.id for c in self.dataset.clips] != [c.id for c in base.dataset.clips]:
             raise EvaluationError("only results on the same clips and captions can be compared")
         rows = []
-        for (way, _, own), (_, _, theirs) in zip(self._each(), base._each(), strict=True):
+        for (way, _, own, groups), (_, _, theirs, _) in zip(self._each(), base._each(), strict=True):
             for name, values in own.measures().items():
-                interval = mean_interval(values - theirs.measures()[name], seed=self.seed)
+                interval = mean_interval(values - theirs.measures()[name], groups, seed=self.seed)
                 rows.append({"direction": way, "measure": name, "difference": interval.value, "low": interval.low, "high": interval.high})
         return pd.DataFrame(rows)
 
@@ -217,8 +223,9 @@ def retrieve(
     position = {text: i for i, text in enumerate(texts)}
     words = embedded[[position[text] for text in kept]]
     asking = np.flatnonzero(relevant.sum(0))
+    owners = relevant.indices[relevant.indptr[:-1]]  # of every caption the first clip: rows are sorted
     by_audio = rank_embeddings(audio[asking], words, csr_array(relevant.T)[asking])
     made_by = provenance(encoder, dataset)
     del made_by["dataset"]["classes"], made_by["dataset"]["folds"]  # labels and folds play no part
     made_by["settings"] = {"limit": dataset.notes.get("limit"), "batch_size": batch_size, "seed": seed}
-    return RetrievalResult(readable, kept, rank_embeddings(words, audio, relevant), by_audio, asking, errors, seed, made_by)
+    return RetrievalResult(readable, kept, rank_embeddings(words, audio, relevant), by_audio, asking, owners, errors, seed, made_by)

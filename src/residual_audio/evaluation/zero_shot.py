@@ -22,7 +22,7 @@ from .directions import class_directions
 from .embedding import embed_readable
 from .folds import with_folds
 from .metrics import Outcome, confusion, outcome, per_class_mean, top_k
-from .significance import Interval, macro_interval, mean_interval
+from .significance import Interval, class_intervals, macro_interval, mean_interval
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class ZeroShotResult(Result):
                 "path": c.path,
                 "label": c.label,
                 "fold": c.fold,
+                "group": c.own_group,
                 "status": "error" if c.id in self.errors else "ok",
                 "error": self.errors.get(c.id, ""),
             }
@@ -76,31 +77,32 @@ class ZeroShotResult(Result):
         return outcome(self.scores.cpu().numpy(), self.dataset.targets)
 
     def summary(self) -> dict[str, Interval]:
-        """Top-1, top-5 and macro accuracy with 95 % intervals."""
-        result = self.outcome
+        """Top-1, top-5 and macro accuracy with 95 % intervals over groups."""
+        result, groups = self.outcome, self.dataset.groups
         five = min(5, result.classes)
         return {
-            "top1": mean_interval(result.correct, seed=self.seed),
-            f"top{five}": mean_interval(top_k(result, five), seed=self.seed),
-            "macro": macro_interval(result.correct, result.targets, result.classes, seed=self.seed),
+            "top1": mean_interval(result.correct, groups, seed=self.seed),
+            f"top{five}": mean_interval(top_k(result, five), groups, seed=self.seed),
+            "macro": macro_interval(result.correct, result.targets, result.classes, groups, seed=self.seed),
         }
 
     def per_class(self) -> pd.DataFrame:
+        """Accuracy by class with Wilson's 95 % interval, in which clips of one group count for fewer."""
         result, data = self.outcome, self.dataset
+        accuracy, low, high = class_intervals(result.correct, result.targets, len(data.labels), data.groups)
         rows = []
         for i, label in enumerate(data.labels):
             own = result.targets == i
             wrong = result.predicted[own & ~result.correct]
             rival = int(np.bincount(wrong).argmax()) if len(wrong) else -1
-            interval = mean_interval(result.correct[own], seed=self.seed)
             rows.append(
                 {
                     "label": label,
                     "prompt_name": data.names[label],
                     "clips": int(own.sum()),
-                    "accuracy": interval.value,
-                    "low": interval.low,
-                    "high": interval.high,
+                    "accuracy": accuracy[i],
+                    "low": low[i],
+                    "high": high[i],
                     "most_confused_with": data.labels[rival] if rival >= 0 else "",
                 }
             )

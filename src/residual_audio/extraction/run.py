@@ -126,7 +126,7 @@ class Run:
     @property
     def groups(self) -> np.ndarray:
         """The group of each readable clip."""
-        return self.clips["group"].astype(str).to_numpy()
+        return np.asarray(self.clips["group"].astype(str))
 
     @property
     def keys(self) -> list[str]:

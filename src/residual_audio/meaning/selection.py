@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..analysis.discriminability import fisher_ratio
-from ..data import stratified_folds
+from ..data import grouped_folds
 from ..extraction import Run
 from ..models import Encoder
 from .ranking import accuracy_by_kept, by_falling, greedy, text_correlation, unit_correlation
@@ -27,12 +27,13 @@ Halves = list[tuple[Tensor, Tensor]]
 
 
 def selection_tables(run: Run, template: str, opened: Callable[[], Encoder], seed: int = 0) -> dict[str, pd.DataFrame]:
-    """text_alignment, selection, selection_summary; nothing where a run has fewer than two classes, or a class has one clip.
+    """text_alignment, selection, selection_summary; nothing where a run has fewer than two classes, or a class has one group.
 
-    Rankings that see labels rank on one half of the clips (each class split evenly) and are tested on the other, both ways round.
+    Rankings that see labels rank on one half of the clips and are tested on the other, both ways round. Each class is split evenly, and
+    clips of one group (speaker, recording, instrument) stay in one half.
     """
     names, labels = run.class_names, run.clips["label"].tolist()
-    count = Counter(labels)
+    count = Counter(label for label, _ in set(zip(labels, run.groups, strict=True)))
     classes = [label for label in names if label in count]
     if len(classes) < 2 or min(count[label] for label in classes) < 2:
         return {}
@@ -47,7 +48,7 @@ def selection_tables(run: Run, template: str, opened: Callable[[], Encoder], see
     others = [i for i in range(len(run.units)) if i not in set(index)]
     by_head = scores[:, index]
     rest = {"kept": constant + scores[:, others].sum(1), "at their mean": constant + scores[:, others].mean(0).sum(0)}
-    half = torch.tensor(stratified_folds(labels, 2, seed)) - 1
+    half = torch.tensor(grouped_folds(labels, run.groups.tolist(), 2, seed)) - 1
     halves = [(torch.where(half == a)[0], torch.where(half != a)[0]) for a in (0, 1)]
     fisher = half_fisher(run, halves, targets, len(classes))
     rows: list[dict] = []

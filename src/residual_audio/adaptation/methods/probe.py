@@ -18,7 +18,7 @@ def probe(task: FoldTask, options: MethodOptions) -> Adaptation:
     from ...evaluation.classifiers import fit_probe
     from ..task import Adaptation
 
-    seen = task.parts.seen
+    seen, groups = task.parts.seen, task.setting.dataset.groups
     unit = F.normalize(task.setting.embeddings, dim=-1)
-    weight, bias, _ = fit_probe(unit[seen], task.targets[seen], task.classes, task.seed)
+    weight, bias, _ = fit_probe(unit[seen], task.targets[seen], task.classes, task.seed, [groups[i] for i in seen])
     return Adaptation(weight.numel() + bias.numel(), scores=unit[task.parts.test] @ weight.T + bias)

@@ -62,7 +62,7 @@ def load(
         )
         for i, row in enumerate(rows)
     ]
-    notes = {"split": split, "audio_column": audio, "label_column": label, **({"group_column": group} if group else {})}
+    notes: dict[str, Any] = {"split": split, "audio_column": audio, "label_column": label, **({"group_column": group} if group else {})}
     if fold:
         return make_dataset(f"hf:{name}", clips, folds="official", **notes)
     return make_dataset(f"hf:{name}", in_folds(clips, seed), folds="stratified", **notes)

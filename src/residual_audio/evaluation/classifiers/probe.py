@@ -1,8 +1,9 @@
-"""A linear probe: logistic regression on the unit-length embeddings of the other folds, its strength chosen inside them."""
+"""A linear probe: logistic regression on the unit-length embeddings of the other folds, its strength chosen inside them by group."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from ...data import Dataset
+from ...data import Dataset, grouped_folds
 from ..classifier import CLASSIFIERS, Classifier, FoldClassifier, fold_places
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
@@ -21,15 +22,20 @@ NEVER = -1e4
 
 
 def fit_probe(
-    embeddings: Float[Tensor, "clip d"], targets: Int[Tensor, " clip"], classes: int, seed: int = 0
+    embeddings: Float[Tensor, "clip d"],
+    targets: Int[Tensor, " clip"],
+    classes: int,
+    seed: int = 0,
+    groups: Sequence[Hashable] | None = None,
 ) -> tuple[Float[Tensor, "class d"], Float[Tensor, " class"], float]:
     """Weights and biases on the embeddings as they are (standardisation is folded in), and the chosen strength C.
 
-    A class without training clips never wins. Where a class has too few clips for inner folds, C = 1.
+    C is chosen in three inner folds that keep ``groups`` together (without them, every clip stands for itself). A class without training
+    clips never wins. Where a class has too few clips for inner folds, or a fold would leave one class to learn from, C = 1.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedKFold, cross_val_score
+    from sklearn.model_selection import PredefinedSplit, cross_val_score
 
     x, y = embeddings.double().cpu().numpy(), targets.cpu().numpy()
     mean, deviation = x.mean(0), x.std(0)
@@ -48,9 +54,10 @@ def fit_probe(
     # The solver's vectors are short: threads would only wait for each other.
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore", ConvergenceWarning)
-        if counts.min() >= INNER_FOLDS:
-            inner = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=seed)
-            strength = max(STRENGTHS, key=lambda c: cross_val_score(model(c), z, y, cv=inner).mean())
+        inner = np.array(grouped_folds(y.tolist(), range(len(y)) if groups is None else groups, INNER_FOLDS, seed))
+        learnable = all(len(np.unique(y[inner != fold])) > 1 for fold in np.unique(inner))
+        if counts.min() >= INNER_FOLDS and len(np.unique(inner)) > 1 and learnable:
+            strength = max(STRENGTHS, key=lambda c: cross_val_score(model(c), z, y, cv=PredefinedSplit(inner)).mean())
         fitted = model(strength).fit(z, y)
     slope, offset = fitted.coef_, fitted.intercept_
     if len(present) == 2:
@@ -65,7 +72,11 @@ def fit(
 ) -> FoldClassifier:
     fold, count = fold_places(dataset)
     unit, targets = F.normalize(embeddings, dim=-1), torch.from_numpy(dataset.targets)
-    fitted = [fit_probe(unit[fold != f], targets[fold != f], len(dataset.labels), seed) for f in range(count)]
+    groups = np.array(dataset.groups)
+    fitted = [
+        fit_probe(unit[fold != f], targets[fold != f], len(dataset.labels), seed, groups[(fold != f).numpy()].tolist())
+        for f in range(count)
+    ]
     weight = torch.stack([w for w, _, _ in fitted])
     return FoldClassifier(fold, torch.zeros_like(weight[:, 0]), weight, torch.stack([b for _, b, _ in fitted]))
 

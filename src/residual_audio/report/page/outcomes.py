@@ -11,6 +11,7 @@ import pandas as pd
 from safetensors.numpy import load_file
 
 from ...evaluation.metrics import outcome
+from ...evaluation.paired import against_first
 from ...extraction import Run
 from .pack import digits
 
@@ -25,7 +26,7 @@ def comparison(folder: Path) -> dict[str, Any]:
     """The summary and the paired tests that `residual-audio compare` wrote."""
     summary = pd.read_parquet(folder / "tables" / "comparison_summary.parquet")
     paired = folder / "tables" / "comparison_paired.parquet"
-    p = pd.read_parquet(paired).set_index("method") if paired.exists() else pd.DataFrame()
+    p = against_first(pd.read_parquet(paired)) if paired.exists() else pd.DataFrame()
     record = json.loads((folder / "comparison.json").read_text()) if (folder / "comparison.json").exists() else {}
     rows = []
     for _, row in summary.iterrows():

@@ -12,7 +12,7 @@ function extremes(key, low = false) {
 }
 function keyFigures() {
   const figures = [], a = D.meta.accuracy;
-  if (a) figures.push([percent(a.value), `of ${a.clips} clips right, the model as it is`, `95 % [${(100 * a.low).toFixed(1)}, ${(100 * a.high).toFixed(1)}], ${a.classifier}`]);
+  if (a) figures.push([percent(a.value), `of ${a.clips} clips right, the model as it is`, a.low == null ? a.classifier : `95 % [${(100 * a.low).toFixed(1)}, ${(100 * a.high).toFixed(1)}], ${a.classifier}`]);
   for (const c of D.comparisons) {
     const best = [...c.rows].sort((p, q) => q.accuracy - p.accuracy)[0];
     const gains = c.rows.find((r) => r.method === "residual");
@@ -35,7 +35,7 @@ function comparisonCard(c) {
     error_x: { type: "data", symmetric: false, array: rows.map((r) => 100 * (r.high - r.accuracy)), arrayminus: rows.map((r) => 100 * (r.accuracy - r.low)), color: tone("--faint"), thickness: 2, width: 5 },
     customdata: rows.map((r) => `${plain(r.method)}: ${percent(r.accuracy)} [${(100 * r.low).toFixed(1)}, ${(100 * r.high).toFixed(1)}]`), hovertemplate: "%{customdata}<extra></extra>",
   }], () => ({
-    margin: { l: 8, r: 16, t: 8, b: 40 }, xaxis: { title: axisTitle("accuracy, % (bar: 95 % interval over clips)") },
+    margin: { l: 8, r: 16, t: 8, b: 40 }, xaxis: { title: axisTitle("accuracy, % (bar: 95 % interval over groups of clips)") },
     yaxis: { tickvals: rows.map((_, i) => i), ticktext: rows.map((r) => plain(r.method)), range: [-0.6, rows.length - 0.4], showgrid: false, zeroline: false },
   }));
   const head = ["method", "trained", "accuracy %", "95 %", `difference from ${c.baseline}`, "p (Holm)"];
@@ -43,7 +43,7 @@ function comparisonCard(c) {
     `${(100 * r.low).toFixed(1)} – ${(100 * r.high).toFixed(1)}`,
     r.difference == null ? "" : `${signed(100 * r.difference)} [${signed(100 * r.difference_low)}, ${signed(100 * r.difference_high)}]`, r.p == null ? "" : r.p < 0.001 ? "< 0.001" : r.p.toFixed(3)]);
   return el("section", { class: "card wide" }, el("h2", {}, "Methods compared"),
-    el("p", { class: "note" }, `${c.dataset ? `${c.model} on ${c.dataset}, ${c.clips} clips; ` : ""}same folds for all, every test clip scored once; ± is over folds.`), box, dataTable(head, body));
+    el("p", { class: "note" }, `${c.dataset ? `${c.model} on ${c.dataset}, ${c.clips} clips; ` : ""}same folds for all, every test clip scored once; ± is the standard deviation over folds.${c.baseline === "plain" ? " plain is the model as it is (zero-shot)." : ""}`), box, dataTable(head, body));
 }
 function dataTable(head, body) {
   return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "table" }, el("table", {},

@@ -164,7 +164,8 @@ def meta(run: Run, out: Path, targets: np.ndarray, part: ModelPart | None) -> di
         own = [i for i, (_, kind) in enumerate(part.texts) if kind == "class"]
         if own and len(own) == targets.max(initial=0) + 1:
             correct = outcome(part.scores[:, own], targets).correct
-            accuracy = {**mean_interval(correct)._asdict(), "clips": len(correct), "classifier": part.classifier}
+            interval = {k: None if np.isnan(v) else v for k, v in mean_interval(correct, run.groups)._asdict().items()}
+            accuracy = {**interval, "clips": len(correct), "classifier": part.classifier}
     return {
         "title": f"{info['model']['name']} on {info['dataset']['name']}",
         "media": media_of(run),
