@@ -34,6 +34,11 @@ def test_many_pairs_are_scipys():
     assert correlation(x, y, "spearman")[:2] == pytest.approx(tuple(stats.spearmanr(x, y)))
 
 
+def test_pairs_that_are_not_complete_are_left_out():
+    assert np.isnan(correlation([1, 1, 1, 1], [1, 2, 3, 4], "spearman").value)
+    assert correlation([1, 2, np.nan, 4], [1, 2, 3, np.inf], "pearson").n == 2
+
+
 def test_the_sample_holds_the_observed_order_and_is_the_same_every_time():
     orders = arrangements(12)
     assert orders.shape == (10_000, 12)

@@ -124,7 +124,9 @@ def block_trend(values: Float[np.ndarray, " unit"], depth: Float[np.ndarray, " u
     return Trend(float(along[0]), two_sided(along), len(labels), len(orders))
 
 
-def block_spread(values: Float[np.ndarray, " unit"], block: Int[np.ndarray, " unit"], stage: Int[np.ndarray, " unit"], seed: int = 0) -> float:
+def block_spread(
+    values: Float[np.ndarray, " unit"], block: Int[np.ndarray, " unit"], stage: Int[np.ndarray, " unit"], seed: int = 0
+) -> float:
     """p of the squares between stages with whole blocks dealt out to the stages anew, each stage keeping its number of blocks.
 
     F and H both rise with those squares, so this is the p of ANOVA (values) and of Kruskal–Wallis (ranks) with blocks as samples. NaN

@@ -1,7 +1,7 @@
 r"""Intervals that hold for all units at once: the largest of many means is large by choice, and its own interval does not know that.
 
-Max-t bootstrap (Romano & Wolf 2005): whole groups of clips are drawn with replacement, the same for all units; with $\hat\theta_u$ the mean of
-unit u, $\theta^*_{ru}$ that of resample r and $s_u$ its standard error by groups,
+Max-t bootstrap (Romano & Wolf 2005): whole groups of clips are drawn with replacement, the same for all units; with $\hat\theta_u$ the mean
+of unit u, $\theta^*_{ru}$ that of resample r and $s_u$ its standard error by groups,
 $T_r = \max_u |\theta^*_{ru} - \hat\theta_u| / s_u$, and the interval of every unit is $\hat\theta_u \pm c\, s_u$ with c the quantile of T.
 All intervals together cover all means with the probability asked for, so also the best one's.
 """
