@@ -174,32 +174,33 @@ def estimate_dimensions(
     x = x.to(torch.float64)
     of = np.arange(len(x)) if groups is None else groups
     parts = Draws([], []) if draws is None else draws
+    versions = {ONE: parts.one, CONTROL: parts.control}
     share = parts.clips / len(x) if parts.one else 1.0
     linear = spectral_part(x, of, resamples, seed)
     units = x.transpose(0, 1).contiguous().numpy()
 
-    def one(points: np.ndarray) -> tuple[dict[str, Any], list[dict[str, float]], list[dict[str, float]]]:
+    def one(points: np.ndarray) -> tuple[dict[str, Any], dict[str, list[dict[str, float]]]]:
         search = Search(points, k, of, share)
         near = search.all()
         row: dict[str, Any] = {"distinct": len(points) - near.duplicates, "duplicates": near.duplicates, "k": near.distance.shape[1]}
         row |= neighbour_values(near) | {"note": neighbour_note(near)}
-        drawn = [[neighbour_values(search.among(rows)) for rows in some] for some in (parts.one, parts.control)]
+        drawn = {end: [neighbour_values(search.among(rows)) for rows in some] for end, some in versions.items()}
         if advance is not None:
             advance(1)
-        return row, drawn[0], drawn[1]
+        return row, drawn
 
     with threadpool_limits(1), ThreadPoolExecutor(threads or os.cpu_count()) as pool:
         outcomes = list(pool.map(one, units))
-    nonlinear = pd.DataFrame([row for row, _, _ in outcomes])
+    nonlinear = pd.DataFrame([row for row, _ in outcomes])
     table = pd.concat([nonlinear[COUNTED], linear.table, nonlinear.drop(columns=COUNTED)], axis=1)
     table.insert(0, "n", len(x))
     _with_derived(table, errors=True)
     if parts.one:
-        versions = [
-            averaged(x, rows, [pd.DataFrame([o[which][i] for o in outcomes]) for i in range(len(rows))], end)
-            for which, rows, end in ((1, parts.one, ONE), (2, parts.control, CONTROL))
+        means = [
+            averaged(x, rows, [pd.DataFrame([drawn[end][i] for _, drawn in outcomes]) for i in range(len(rows))], end)
+            for end, rows in versions.items()
         ]
-        table = pd.concat([table, pd.DataFrame({"n_one": parts.clips}, index=table.index), *versions], axis=1)
+        table = pd.concat([table, pd.DataFrame({"n_one": parts.clips}, index=table.index), *means], axis=1)
     constant = linear.variance.sum(-1).numpy() == 0
     table["note"] = [("constant: no spectrum; " + n).strip("; ") if c else n for c, n in zip(constant, table.pop("note"), strict=True)]
     return Dimensions(table, linear.variance)

@@ -142,7 +142,7 @@ def first_tables(name: str, analysis: Analysis) -> list[Table]:
         measures = [m for m in MEASURES.values() if m.shown == "everywhere" and m.name in rows]
         title = f"{name}, {regime}-projection{', tokens' if level == 'token' else ''}: means over heads"
         screens.append(shown(title, rows, {m.name: m.short for m in measures if not isinstance(m, OneMeasure)}))
-        versions = {}
+        versions: dict[str, str] = {}
         for m in measures:
             if isinstance(m, OneMeasure) and m.base.of != "spectrum":
                 base = m.base
