@@ -89,9 +89,14 @@ def test_one_table_of_a_name_holds_all_regimes_and_levels(analysis, tokens, labe
 
 
 def test_what_was_done_is_known(analysis, run):
-    assert analysis.info == {
+    info = dict(analysis.info)
+    (flat,) = info.pop("flat")
+    assert (flat["clips"], flat["d"]) == (40, 4)
+    assert info == {
         "model": run.info["model"], "dataset": run.info["dataset"], "extraction": run.info["settings"], "clips": 40, "regime": "both",
         "level": "clip", "k": 7, "points": None, "similarity": list(KINDS), "clusters": None, "map": "pca", "seed": 0,
+        "groups": 40, "draws": 10,
+        "one_per_group": "no recording has two clips (or the run does not say which clips are of one recording): every clip is its own",
     }  # fmt: skip
     assert analysis.errors == {}
 
@@ -142,6 +147,37 @@ def test_heads_of_one_model_are_paired_between_data_sets_and_those_of_two_are_no
             between_datasets({"one": first, "two": other})
     with pytest.raises(AnalysisError, match="two: not analysed in the regime 'post'"):
         between_datasets({"one": first, "two": analyze(made(24))}, "post")
+
+
+def test_one_clip_per_recording_is_in_all_tables():
+    run = made(60)
+    run.clips["group"] = [f"r{i // 2}" for i in range(60)]
+    result = analyze(run, "both", k=5, draws=3)
+    assert result.info["one_per_group"] == "60 clips of 30 recordings; one clip per recording: means over 3 draws of 30 clips"
+    assert [flat["clips"] for flat in result.info["flat"]] == [60, 30]
+    ends = ("one", "one_spread", "control", "control_spread")
+    for regime in ("pre", "post"):
+        tables = result.select(regime)
+        heads, blocks = tables["heads"], tables["blocks"]
+        assert (heads.n_one == 30).all()
+        for name in ("pca_99", *NONLINEAR, "l_n"):
+            assert heads[[f"{name}_{end}" for end in ends]].notna().all(axis=None), name
+        for end in ("one", "control"):
+            assert blocks[f"twonn_{end}"].tolist() == pytest.approx([heads[f"twonn_{end}"].mean()])
+            assert blocks[f"l_n_{end}"].tolist() == pytest.approx((blocks[f"pca_99_{end}"] / blocks[f"twonn_{end}"]).tolist())
+        assert {"twonn", "twonn_one", "l_n_one"} <= set(tables["trend"].measure)
+        assert "twonn_control" not in set(tables["trend"].measure)
+    pd.testing.assert_frame_equal(analyze(run, k=5, draws=3).heads(), result.heads("pre"))
+    without = analyze(run, k=5, draws=0)
+    assert "not asked for" in without.info["one_per_group"]
+    assert not [c for c in without.heads() if c.endswith(("_one", "_control"))]
+    shared = list(without.heads())
+    pd.testing.assert_frame_equal(without.heads(), result.heads("pre")[shared])
+    tests = between_datasets({"a": result, "b": result})
+    assert "twonn_one" in set(tests.measure)
+    assert "twonn_one" not in set(between_datasets({"a": result, "b": without}).measure), "only what every run has"
+    with pytest.raises(AnalysisError, match="0 switches"):
+        analyze(run, draws=-1)
 
 
 @pytest.mark.parametrize("regime", ["pre", "post"])

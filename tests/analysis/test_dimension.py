@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import skdim
 import torch
@@ -12,11 +13,13 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import make_blobs, make_swiss_roll
 
 from residual_audio.analysis.dimension import estimate_dimensions, linear_dimensions
-from residual_audio.analysis.jackknife import ratio_error, standard_error
+from residual_audio.analysis.flat import flat_reference
+from residual_audio.analysis.groups import draw_clips, group_codes, group_weights
+from residual_audio.analysis.jackknife import mean_error, ratio_error, standard_error
 from residual_audio.analysis.measures import dimension_measures, neighbour_measures, spectrum_measures
 from residual_audio.analysis.measures.mle import mle_inverse
 from residual_audio.analysis.measures.twonn import twonn, twonn_fit
-from residual_audio.analysis.neighbours import Neighbours, neighbours
+from residual_audio.analysis.neighbours import Neighbours, Search, neighbours
 from residual_audio.spectra import Moments
 
 LINEAR, NONLINEAR, MEASURES = ([m.name for m in some()] for some in (spectrum_measures, neighbour_measures, dimension_measures))
@@ -203,3 +206,104 @@ def test_threads_change_nothing():
     np.testing.assert_array_equal(
         estimate_dimensions(x, threads=1).table[list(NONLINEAR)], estimate_dimensions(x, threads=4).table[list(NONLINEAR)]
     )
+
+
+# Clips of one recording
+
+
+def siblings(d: int, recordings: int, seed: int) -> tuple[torch.Tensor, np.ndarray]:
+    """A d-dimensional Gaussian in 12 dimensions; each point with up to two near-duplicates, as other cuts of its recording are."""
+    rng = np.random.default_rng(seed)
+    base = embedded(rng.standard_normal((recordings, d)), 12, rng)
+    groups = np.sort(np.concatenate([np.arange(recordings), rng.integers(0, recordings, recordings)]))
+    return torch.from_numpy(base[groups] + 0.02 * rng.standard_normal((len(groups), 12)) / np.sqrt(12))[:, None], groups
+
+
+def test_planted_siblings_bias_the_old_way_and_not_the_new():
+    """Truth 5. All clips: the nearest neighbour is another cut of the same recording, and so it stays in as many random clips."""
+    x, groups = siblings(5, 500, 0)
+    row = estimate_dimensions(x, 20, groups, draw_clips(groups, 5)).table.iloc[0]
+    plain = estimate(embedded(np.random.default_rng(9).standard_normal((500, 5)), 12, np.random.default_rng(9))).table.iloc[0]
+    for name in ("twonn", "twonn_fit", "mle", "mle_inverse"):
+        one, error = row[f"{name}_one"], row[f"{name}_one_se"]
+        assert abs(one - plain[name]) < 3 * np.hypot(error, plain[f"{name}_se"]), f"{name}: as 500 points without siblings"
+        assert abs(one - 5) < 0.1 * 5 + 3 * error, name
+        assert row[f"{name}_one_spread"] < error, "draws differ less than samples do"
+    assert row.twonn < 2.5
+    assert row.twonn_control < 3.5
+    assert row.n_one == 500
+    assert (row.pca_99, row.pca_99_one) == (5, 5)
+    assert row.l_n_one == pytest.approx(1, abs=0.15)
+    assert row.l_n > 2
+
+
+@pytest.mark.parametrize("share", [0.6, 0.05])
+def test_neighbours_among_a_part_are_those_of_the_part_alone(share):
+    """From the remembered neighbours, anew where too few were remembered, and anew for all where the part is small."""
+    rng = np.random.default_rng(13)
+    x = rng.standard_normal((400, 3))
+    x[50] = x[51]  # a duplicate
+    x[200:] = 30 + 0.01 * x[200:]
+    search = Search(x, 6, np.arange(400) // 2, share)
+    assert search.remembers == (share > 0.5)
+    np.testing.assert_array_equal(search.all().distance, neighbours(x, 6).distance)
+    few_near = np.concatenate([np.arange(52), np.arange(393, 400)])  # of 200 points that lie together, seven
+    for rows in (np.sort(rng.choice(400, int(share * 400), replace=False)), few_near):
+        part, alone = search.among(rows), neighbours(x[rows], 6)
+        np.testing.assert_allclose(np.sort(part.distance, 0), np.sort(alone.distance, 0), rtol=1e-7)
+        assert part.duplicates == alone.duplicates
+    assert search.among(np.array([3])).distance.shape == (1, 0)
+
+
+def test_draws_take_one_clip_of_every_recording():
+    groups = group_codes(pd.DataFrame({"group": list("bbacaab")}))
+    assert groups.tolist() == [0, 0, 1, 2, 1, 1, 0]
+    drawn = draw_clips(groups, 20, seed=1)
+    assert all(sorted(groups[rows]) == [0, 1, 2] for rows in drawn.one)
+    assert {i for rows in drawn.one for i in rows} == set(range(7))
+    assert all(len(set(rows)) == 3 for rows in drawn.control)
+    assert draw_clips(np.arange(5), 10).one == [], "no group has two clips"
+    assert group_codes(pd.DataFrame({"label": ["a"] * 4}), np.array([1, 3])).tolist() == [0, 1], "an older run: every clip its own"
+
+
+def test_errors_are_over_groups():
+    """Every clip four times over: as many clips, no more is known."""
+    rng = np.random.default_rng(14)
+    x, groups = rng.standard_normal((60, 1, 4)) * [2, 1, 1, 0.6], np.repeat(np.arange(60), 4)
+    once, four = (torch.from_numpy(v) for v in (x, x[groups] + 1e-9 * rng.standard_normal((240, 1, 4))))
+    plain, by_clip, by_group = (estimate_dimensions(v, 3, g).table.iloc[0] for v, g in ((once, None), (four, None), (four, groups)))
+    for name in ("participation_ratio", "evr_1", "effective_rank"):
+        assert by_group[f"{name}_se"] == pytest.approx(plain[f"{name}_se"], rel=0.05)
+        assert by_clip[f"{name}_se"] < 0.65 * plain[f"{name}_se"]
+    terms = rng.gamma(2.0, size=60)
+    assert ratio_error(1.0, terms[groups], groups) == pytest.approx(ratio_error(1.0, terms), rel=1e-9)
+    assert mean_error(terms[groups], groups) == pytest.approx(terms.std(ddof=1) / np.sqrt(60))
+
+
+def test_the_bootstrap_is_the_slow_one():
+    rng = np.random.default_rng(15)
+    x, groups = torch.from_numpy(rng.standard_normal((50, 2, 4)) * [3, 1, 1, 0.2]), np.arange(50) // 2
+    table = estimate_dimensions(x, 3, groups, resamples=40, seed=3).table
+    weights = group_weights(groups, 40, 3)
+    for unit in range(2):
+        again = [estimate_dimensions(x[np.repeat(np.arange(50), w.astype(int))][:, [unit]], 3, resamples=0).table.iloc[0] for w in weights]
+        for name in LINEAR:
+            assert table[f"{name}_se"][unit] == pytest.approx(np.std([r[name] for r in again], ddof=1), rel=1e-6), name
+
+
+def test_thresholds_near_a_step_have_an_error():
+    """PCA99 is a whole number: leaving out a twentieth moves it in few heads, resampling in all that are near a step."""
+    rng = np.random.default_rng(16)
+    x = torch.from_numpy(rng.standard_normal((300, 40, 8)) * np.geomspace(1, 0.05, 8))
+    errors = estimate_dimensions(x).table.pca_99_se
+    assert (errors > 0).mean() > 0.5
+    assert estimate_dimensions(x[:15]).table.pca_99_se.isna().all(), "too few groups to resample"
+
+
+def test_flat_data_in_24_dimensions_have_l_over_n_of_1_3():
+    """The bias at this n and d, which is no curvature: what is stated in the docs."""
+    few, many = flat_reference(500, 24, 20), flat_reference(2000, 24, 20)
+    for flat in (few, many):
+        assert flat["pca_99"] == 24
+        assert flat["l_n"] == pytest.approx(1.25, abs=0.08)
+    assert few["mle"] < many["mle"] < 19, "fewer clips, more bias"

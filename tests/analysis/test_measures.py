@@ -7,7 +7,7 @@ import torch
 from sklearn.decomposition import PCA
 
 from residual_audio.analysis import MEASURES, AnalysisError, analyze, measure_title
-from residual_audio.analysis.measures import SpectrumMeasure, dimension_measures, spectrum_measures
+from residual_audio.analysis.measures import SpectrumMeasure, dimension_measures, neighbour_measures, one_measures, spectrum_measures
 from residual_audio.analysis.measures.entropy import effective_rank
 from residual_audio.analysis.measures.participation_ratio import participation_ratio
 from residual_audio.analysis.measures.pca import pca_dimension
@@ -76,11 +76,15 @@ def test_one_dimension_has_no_second_axis():
 
 
 def test_every_measure_says_what_it_is():
-    assert list(MEASURES)[:13] == [
+    own = [m.name for m in MEASURES.values() if m.of != "draws"]
+    assert own[:13] == [
         "pca_90", "pca_95", "pca_99", "evr_1", "evr_2", "participation_ratio", "effective_rank", "entropy", "twonn", "twonn_fit", "mle",
         "mle_inverse", "l_n",
     ]  # fmt: skip
-    assert [m.name for m in dimension_measures()] == list(MEASURES)[:13]
+    assert [m.name for m in dimension_measures()] == own[:13]
+    assert [m.name for m in one_measures()] == [f"{m.name}_one" for m in dimension_measures() if m.siblings]
+    assert {m.name for m in neighbour_measures()} <= {m.base.name for m in one_measures()}
+    assert measure_title("twonn_one") == "TwoNN dimension, one clip per recording"
     for field in ("title", "short"):
         texts = [getattr(m, field) for m in MEASURES.values()]
         assert len(set(texts)) == len(texts)

@@ -15,7 +15,8 @@ from statsmodels.stats.multicomp import pairwise_tukeyhsd
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttest_ind
 
-from residual_audio.analysis.statistics import cohens_d_interval, dataset_tests, pairwise, stage_tests, stars, trend
+from residual_audio.analysis.group_tests import cohens_d_interval, stars
+from residual_audio.analysis.statistics import dataset_tests, pairwise, stage_tests, trend
 
 PLACES = [(0, 0, 3), (0, 1, 3), (1, 0, 6), (2, 0, 5), (2, 1, 5)]  # stage, block, heads
 PUBLISHED = {"pca_90": "pca_90", "pca_99": "pca_99", "twonn": "twonn", "pr": "participation_ratio", "eff_rank": "effective_rank",
@@ -214,8 +215,24 @@ def test_trend_is_the_correlation_of_ranks(heads):
     for _, ours in trend(heads, ["smooth", "count"]).iterrows():
         rho = np.corrcoef(stats.rankdata(heads["depth"]), stats.rankdata(heads[ours.measure]))[0, 1]
         assert ours.spearman == pytest.approx(rho)
-        assert ours.p == pytest.approx(2 * stats.t.sf(abs(rho) * np.sqrt(20 / (1 - rho**2)), 20))
-        assert (ours.n, ours.stars, ours.note) == (22, stars(ours.p), "")
+        assert (ours.n, ours.blocks, ours.arrangements, ours.stars, ours.note) == (22, 5, 120, stars(ours.p), "")
+        slow = []
+        for order in itertools.permutations(range(5)):  # the block at each place; its heads go with it
+            moved = pd.concat([heads[heads.depth == b].assign(place=place) for place, b in enumerate(order)])
+            slow.append(abs(stats.spearmanr(moved.place, moved[ours.measure]).statistic))
+        assert ours.p == pytest.approx(np.mean(np.array(slow) >= slow[0] - 1e-9))
+
+
+@pytest.mark.parametrize("test", ["anova", "kruskal"])
+def test_whole_blocks_are_dealt_out_to_the_stages(heads, test):
+    ours = row(stage_tests(heads, ["smooth"]), test=test)
+    of = np.array([0, 0, 1, 2, 2])
+    slow = []
+    for order in itertools.permutations(range(5)):
+        dealt = heads.assign(stage=heads.depth.map(lambda b, order=order: of[order.index(b)]))
+        slow.append((stats.f_oneway if test == "anova" else stats.kruskal)(*by_stage(dealt, "smooth")).statistic)
+    assert ours.p_blocks == pytest.approx(np.mean(np.array(slow) >= slow[0] - 1e-9))
+    assert np.isnan(row(stage_tests(heads, ["smooth"], by="depth"), test=test).p_blocks), "blocks are the groups: nothing to deal"
 
 
 @pytest.mark.parametrize(
@@ -379,5 +396,5 @@ def test_published_pairs_do_not_all_differ(published):
 
 def test_published_trend(published):
     table = trend(published, list(PUBLISHED.values())).set_index("measure")
-    assert (table.p < 0.001).all()
+    assert table.p.between(1e-4, 0.05).all(), "twelve blocks, not 184 samples"
     assert table.spearman["evr_1"] < 0 < table.spearman["pca_99"]

@@ -18,9 +18,11 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 
 from residual_audio.analysis.keys import with_keys
+from residual_audio.analysis.permutation import correlation, partial_correlation
+from residual_audio.analysis.statistics import CAVEAT
 from residual_audio.report import figures as figures_module
 from residual_audio.report.figures import FIGURES, Context, FigureError, MissingTable, draw, style
-from residual_audio.report.figures.numbers import correlation, number_text, p_text, square
+from residual_audio.report.figures.numbers import number_text, p_text, square
 from residual_audio.units import Unit, UnitTable
 
 HTSAT = UnitTable(heads=((4, 4), (8, 8), (16,) * 6, (32, 32)), d_head=(24,) * 4, d_model=(96, 192, 384, 768))
@@ -356,8 +358,12 @@ def test_correlations_are_scipys(figures, case):
     for name, test in {"r": scipy.stats.pearsonr, "ρ": scipy.stats.spearmanr}.items():
         value, p = test(both["fisher"], both["margin_drop"])
         assert f"{name} = {value:.3f}, {p_text(p)}" in said(figures[case]["fisher_vs_ablation"])
+    within = partial_correlation(both["fisher"], both["margin_drop"], both["depth_x"])
+    assert f"ρ given depth = {number_text(within.value)}, {p_text(within.p)}" in said(figures[case]["fisher_vs_ablation"])
+    for name in ("entropy_vs_dimension", "fisher_vs_ablation", "panel_G"):
+        assert CAVEAT in figures[case][name].get_supxlabel().replace("\n", " · "), "a p over heads is never alone"
     blocks = CASES[case]["blocks"].merge(CASES[case]["ablation_block"], on=["stage", "block"]).dropna(subset=["accuracy_drop"])
-    r, p = scipy.stats.pearsonr(blocks["entropy"], blocks["accuracy_drop"])
+    r, p = correlation(blocks["entropy"], blocks["accuracy_drop"], "pearson")[:2]
     assert f"r = {number_text(r, 2)}, {p_text(p)}" in said(figures[case]["block_ablation"])
 
 
@@ -489,5 +495,3 @@ def test_numbers_as_text():
     assert [p_text(p) for p in (0.104, 3.21e-5, 0.0, float("nan"))] == ["p = 0.104", "p = 3.2 × 10⁻⁵", "p < 10⁻³⁰⁰", "p = –"]
     assert number_text(-0.5, 2) == "−0.50"
     assert number_text(float("nan")) == "–"
-    assert np.isnan(correlation([1, 1, 1, 1], [1, 2, 3, 4], "spearman").value)
-    assert correlation([1, 2, np.nan, 4], [1, 2, 3, np.inf], "pearson").n == 2

@@ -229,7 +229,7 @@ def test_one_data_set_one_stage():
     nothing = {name: tables[name].iloc[:0] for name in ("statistics", "pairwise")}
     assert list(paper_tables({"A": {**tables, **nothing}})) == ["table_1", "table_2", "table_3"]
     title, _ = paper_tables({"A": tables})["table_6"]
-    assert title == "One-way ANOVA between blocks, A (n = 16 heads, 1,000 clips)"
+    assert title == "One-way ANOVA between blocks, A (n = 16 heads, 1,000 clips); heads of one block are not independent samples"
     with pytest.raises(ValueError, match="results of A lack the table blocks, stages"):
         paper_tables({"A": {"heads": tables["heads"]}})
     with pytest.raises(ValueError, match="no data set"):

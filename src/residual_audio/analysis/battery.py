@@ -18,10 +18,12 @@ from .dimension import Dimensions, estimate_dimensions, linear_dimensions
 from .discriminability import component_fisher
 from .errors import AnalysisError
 from .keys import KEYS, LEVELS, REGIMES, select, upgrade, views, with_keys
-from .measures import MEASURES, Labelled, class_measures, derived_measures, dimension_measures
+from .measures import MEASURES, Labelled, class_measures, dimension_measures
+from .sample import Sample, flat_references, sample_of
 from .similarity import SIMILARITIES
 from .specialisation import fingerprint_map, selectivity, ward
 from .statistics import pairwise, stage_tests, trend
+from .summaries import grouped
 from .views import StoredRun, View, class_targets, in_stream, places, similarity_tables, view
 
 Layout = Literal["auto", "umap", "pca"]
@@ -59,22 +61,6 @@ class Analysis(Result):
         return folder
 
 
-def grouped(heads: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Means and standard deviations over the heads of a block or stage; derived measures are those of the means."""
-    groups = heads.groupby(by, sort=True)
-    out = groups.size().rename("heads").to_frame()
-    for measure in dimension_measures():
-        if measure.tested:
-            out[measure.name], out[f"{measure.name}_std"] = groups[measure.name].mean(), groups[measure.name].std()
-    for derived in derived_measures():
-        if derived.tested:
-            out[derived.name] = derived.compute(out)
-    for by_class in class_measures():
-        if by_class.tested:
-            out[by_class.name] = groups[by_class.name].mean() if by_class.name in heads else np.nan
-    return out.reset_index()
-
-
 def component_table(head_places: pd.DataFrame, basis: Basis, fisher: Float[Tensor, "head axis"] | None) -> pd.DataFrame:
     """One row per axis of a head."""
     heads, axes = basis.variance.shape
@@ -95,12 +81,13 @@ class Choices:
     similarity: tuple[str, ...] = ("spectra", "subspaces")
     clusters: int | None = None
     layout: Layout = "pca"
+    draws: int = 10
     seed: int = 0
 
 
-def head_dimensions(run: StoredRun, seen: View, k: int, advance: Callable[[int], object] | None) -> Dimensions:
+def head_dimensions(run: StoredRun, seen: View, sample: Sample, how: Choices, advance: Callable[[int], object] | None) -> Dimensions:
     if seen.points is not None:
-        return estimate_dimensions(seen.points, k, advance=advance)
+        return estimate_dimensions(seen.points, how.k, sample.groups, sample.draws, seed=how.seed, advance=advance)
     moments = run.moments("tokens")
     return linear_dimensions(moments if seen.frames is None else in_stream(moments, seen.frames))
 
@@ -146,11 +133,12 @@ def tests_of(heads: pd.DataFrame, dataset: str) -> dict[str, pd.DataFrame]:
     return {"statistics": stage_tests(named, names, by=by), "pairwise": pairwise(named, names, by=by), "trend": trend(named, names)}
 
 
-def analyze_view(run: StoredRun, regime: str, level: str, rows: Int[np.ndarray, " row"] | None, how: Choices,
+def analyze_view(run: StoredRun, regime: str, level: str, sample: Sample, how: Choices,
                  advance: Callable[[int], object] | None) -> dict[str, pd.DataFrame]:  # fmt: skip
     """All tables of one regime at one level."""
+    rows = sample.rows
     seen, where = view(run, regime, level, rows), places(run.units)
-    dimensions = head_dimensions(run, seen, how.k, advance)
+    dimensions = head_dimensions(run, seen, sample, how, advance)
     # The same spectrum in every table: a constant head has none, and rounding is not taken for one.
     seen = replace(seen, basis=replace(seen.basis, variance=dimensions.variance))
     heads = pd.concat([where, dimensions.table], axis=1)
@@ -177,6 +165,8 @@ def checked(run: StoredRun, regime: str, level: str, how: Choices, points: int |
         raise AnalysisError(f"unknown regime {regime!r}; one of pre, post, both")
     if level not in LEVELS:
         raise AnalysisError(f"unknown level {level!r}; one of clip, token")
+    if how.draws < 0:
+        raise AnalysisError(f"draws is {how.draws}; 0 switches one clip per recording off")
     if how.k < 2:
         raise AnalysisError(f"k is {how.k}; estimates from neighbours need at least 2")
     if how.clusters is not None and not 1 <= how.clusters <= (heads := len(run.units.where("head"))):
@@ -201,6 +191,7 @@ def analyze(
     similarity: Sequence[str] = ("spectra", "subspaces"),
     clusters: int | None = None,
     layout: Layout = "pca",
+    draws: int = 10,
     seed: int = 0,
     advance: Callable[[int], object] | None = None,
 ) -> Analysis:
@@ -209,22 +200,26 @@ def analyze(
     ``regime``: ``pre`` (head outputs), ``post`` (what they write into the stream) or ``both``; ``level``: ``clip`` (pooled head
     outputs) or ``token`` (from streamed moments: spectra only, since distances need points). ``k``: neighbours of MLE;
     ``similarity``: of heads, by ``spectra``, ``subspaces`` (in the stream, within a stage), ``cka``, ``direct`` (in the pooled output);
-    ``points``: use at most so many clips, drawn with ``seed`` (neighbours cost n²). ``advance(n)`` is told of finished heads.
+    ``points``: use at most so many clips, drawn with ``seed`` (neighbours cost n²). ``draws``: how often one clip per recording (the
+    run's ``group``) is drawn for the columns ``_one``, and as many clips of all for ``_control``; 0: not at all. ``advance(n)`` is told of
+    finished heads.
     """
-    how = Choices(k, tuple(similarity), clusters, layout, seed)
+    how = Choices(k, tuple(similarity), clusters, layout, draws, seed)
     checked(run, regime, level, how, points)
-    total, rows = len(run.clips), None
-    if points is not None and points < total and level == "clip":  # moments of tokens are of all clips
-        rows = np.sort(np.random.default_rng(seed).choice(total, points, replace=False))
+    # Moments of tokens are of all clips, and tokens have no neighbours.
+    sample = sample_of(run, points, draws, seed) if level == "clip" else sample_of(run, None, 0, seed)
     parts: dict[str, list[pd.DataFrame]] = {}
     for one in REGIMES if regime == "both" else (regime,):
-        for name, table in analyze_view(run, one, level, rows, how, advance).items():
+        for name, table in analyze_view(run, one, level, sample, how, advance).items():
             parts.setdefault(name, []).append(with_keys(table, one, level))
     info = {
         "model": run.info["model"],
         "dataset": run.info["dataset"],
         "extraction": run.info.get("settings", {}),
-        "clips": total if rows is None else len(rows),
+        "clips": len(sample.groups),
+        "groups": int(sample.groups.max()) + 1,
+        "one_per_group": sample.note if level == "clip" else "neighbours need clip level",
+        "flat": flat_references(run, sample, k, seed) if level == "clip" else [],
         "regime": regime,
         "level": level,
         "k": k,
@@ -232,6 +227,7 @@ def analyze(
         "similarity": list(similarity),
         "clusters": clusters,
         "map": layout,
+        "draws": draws,
         "seed": seed,
     }
     return Analysis({name: pd.concat(some, ignore_index=True) for name, some in parts.items()}, info)

@@ -31,5 +31,6 @@ def between_datasets(results: Mapping[str, Analysis], regime: str = "pre", level
         raise AnalysisError(f"{', '.join(missing)}: not analysed in the regime {regime!r} at the level {level!r}")
     named = [tables["heads"].assign(dataset=name, model=model_of(results[name])) for name, tables in chosen.items()]
     together = pd.concat(named, ignore_index=True)
-    tested = [m.name for m in MEASURES.values() if m.tested and m.of != "classes" and m.name in together]
+    everywhere = [m for m in MEASURES.values() if all(m.name in tables["heads"] for tables in chosen.values())]
+    tested = [m.name for m in everywhere if m.tested and m.of != "classes"]
     return dataset_tests(together, tested)

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from ..spectra import Moments
-from .jackknife import PARTS, standard_error
-from .measures import Spectrum, derived_measures, neighbour_measures, spectrum_measures
-from .neighbours import neighbours
+from .groups import Draws, Rows, group_weights
+from .measures import CONTROL, ONE, Spectrum, derived_measures, neighbour_measures, one_measures, spectrum_measures
+from .neighbours import Neighbours, Search
 
 # Fewer distinct points than this say nothing about distances.
 FEWEST = 3
 COUNTED = ["distinct", "duplicates", "k"]
+# Resamples of groups for the errors of spectra, and the fewest groups that are resampled.
+RESAMPLES, FEWEST_GROUPS = 200, 20
+# Numbers of a block of outer products: 64 MB of float64.
+NUMBERS_AT_ONCE = 2**23
 
 
 @dataclass(frozen=True)
 class Dimensions:
-    """``table``: one row per unit with n, duplicates, k, every measure, its ``_se`` and a ``note`` on what is NaN; and ``variance``."""
+    """``table``: one row per unit with n, duplicates, k, every measure, its ``_se`` and a ``note`` on what is NaN; and ``variance``.
+
+    With draws also ``n_one`` and, of every measure that siblings change, ``_one`` (one clip per group) and ``_control`` (as many clips):
+    means over draws, their standard deviation over draws (``_spread``), and for neighbours the mean error of a draw (``_one_se``).
+    """
 
     table: pd.DataFrame
     variance: Float[Tensor, "unit axis"]
@@ -65,68 +74,133 @@ def linear_dimensions(moments: Moments) -> Dimensions:
     return Dimensions(table, variance)
 
 
-def spectral_part(x: Float[Tensor, "point unit d"]) -> Dimensions:
-    """The measures of the spectrum, with errors by a jackknife over parts of the points."""
+def spectral_values(variance: Spectrum) -> dict[str, np.ndarray]:
+    return {m.name: m.compute(variance).numpy() for m in spectrum_measures()}
+
+
+def resampled_variance(
+    x: Float[Tensor, "point unit d"], weights: Float[np.ndarray, "resample point"], size: Float[Tensor, " unit"]
+) -> Iterator[Float[Tensor, "resample axis"]]:
+    """Unit by unit, the spectra of the resamples: moments are sums over points, so weighted sums are the moments of a resample."""
+    w = torch.from_numpy(weights)
+    count, d = w.sum(1).to(torch.int64), x.shape[-1]
+    upper = torch.triu_indices(d, d)
+    at_once = max(1, NUMBERS_AT_ONCE // upper.shape[1])
+    for unit in range(x.shape[1]):
+        points, half = x[:, unit], w.new_zeros(len(w), upper.shape[1])
+        for start in range(0, len(points), at_once):
+            part = points[start : start + at_once]
+            half += w[:, start : start + at_once] @ (part[:, upper[0]] * part[:, upper[1]])
+        second = w.new_zeros(len(w), d, d)
+        second[:, upper[0], upper[1]] = half
+        second[:, upper[1], upper[0]] = half
+        variance = _variance(Moments(count, w @ points, second))
+        yield _without_noise(variance, size[unit].expand(len(w)))
+
+
+def spectral_part(x: Float[Tensor, "point unit d"], groups: Int[np.ndarray, " point"], resamples: int, seed: int) -> Dimensions:
+    """The measures of the spectrum, with errors by a bootstrap over groups (NaN with few of them, or without resamples)."""
     centred = x - x.mean(0)
-    parts = [Moments.of(centred[p::PARTS]) for p in range(min(PARTS, len(x)))]
-    whole = sum(parts[1:], parts[0])
     size = x.square().sum(-1).mean(0)
-    variance = _without_noise(_variance(whole), size)
-    left_out: Tensor | None = None
-    if len(x) >= 2 * PARTS:
-        rest = [Moments(whole.count - p.count, whole.total - p.total, whole.second - p.second) for p in parts]
-        stacked = Moments.joined(rest)
-        left_out = _without_noise(_variance(stacked).unflatten(0, (len(parts), -1)), size)
-    columns: dict[str, np.ndarray] = {}
-    for measure in spectrum_measures():
-        value = measure.compute(variance).numpy()
-        columns[measure.name] = value
-        columns[f"{measure.name}_se"] = (
-            np.full(len(value), np.nan) if left_out is None else standard_error(measure.compute(left_out).numpy())
-        )
-    return Dimensions(pd.DataFrame(columns), variance)
+    variance = _without_noise(_variance(Moments.of(centred)), size)
+    columns = spectral_values(variance)
+    errors = {name: np.full(len(values), np.nan) for name, values in columns.items()}
+    if resamples > 1 and groups.max() + 1 >= FEWEST_GROUPS:
+        for unit, again in enumerate(resampled_variance(centred, group_weights(groups, resamples, seed), size)):
+            for name, values in spectral_values(again).items():
+                errors[name][unit] = values.std(ddof=1)
+    together = {column: values for name in columns for column, values in ((name, columns[name]), (f"{name}_se", errors[name]))}
+    return Dimensions(pd.DataFrame(together), variance)
 
 
-def neighbour_part(points: Float[np.ndarray, "point d"], k: int) -> dict[str, float | int | str]:
-    """The measures of one unit's nearest neighbours."""
-    near = neighbours(points, k)
+def neighbour_values(near: Neighbours) -> dict[str, float]:
+    """Every measure of the neighbours and its error; NaN where there are too few."""
+    values = {f"{m.name}{end}": float("nan") for m in neighbour_measures() for end in ("", "_se")}
     count, reached = near.distance.shape
-    row: dict[str, float | int | str] = {"distinct": len(points) - near.duplicates, "duplicates": near.duplicates, "k": reached}
-    row |= {f"{m.name}{end}": float("nan") for m in neighbour_measures() for end in ("", "_se")}
+    if count >= FEWEST and reached >= 2:
+        for measure in neighbour_measures():
+            values[measure.name], values[f"{measure.name}_se"] = measure.compute(near)
+    return values
+
+
+def neighbour_note(near: Neighbours) -> str:
+    """Why something is NaN, or what was left out."""
+    count, reached = near.distance.shape
     if count < FEWEST or reached < 2:
-        return row | {"note": f"{row['distinct']} distinct points: too few for distances"}
-    for measure in neighbour_measures():
-        row[measure.name], row[f"{measure.name}_se"] = measure.compute(near)
+        return f"{count} distinct points: too few for distances"
     flat = int((near.inverse <= 0).sum())
     notes = [f"{near.duplicates} duplicates left out"] if near.duplicates else []
     notes += [f"{flat} points with equally far neighbours have no MLE"] if flat else []
     if not near.log_ratio.any():
         notes.append("all nearest neighbours equally far: no TwoNN")
-    return row | {"note": "; ".join(notes)}
+    return "; ".join(notes)
+
+
+def averaged(x: Float[Tensor, "point unit d"], rows: list[Rows], nonlinear: list[pd.DataFrame], end: str) -> pd.DataFrame:
+    """The measures that siblings change, over draws: mean and ``_spread``; ``nonlinear[draw]``: what the neighbours said."""
+    names = [m.base.name for m in one_measures()]
+    size = x.square().sum(-1).mean(0)
+    tables = []
+    for chosen, near in zip(rows, nonlinear, strict=True):
+        part = x[chosen]
+        linear = spectral_values(_without_noise(_variance(Moments.of(part - part.mean(0))), size))
+        tables.append(_with_derived(pd.concat([pd.DataFrame(linear), near], axis=1), errors=False))
+    values = {name: pd.concat([t[name] for t in tables], axis=1) for name in names}
+    columns = {}
+    for name in names:
+        columns[f"{name}_{end}"], columns[f"{name}_{end}_spread"] = values[name].mean(axis=1), values[name].std(axis=1)
+        if end == ONE and f"{name}_se" in nonlinear[0]:
+            columns[f"{name}_{end}_se"] = pd.concat([t[f"{name}_se"] for t in tables], axis=1).mean(axis=1)
+    return pd.DataFrame(columns)
 
 
 def estimate_dimensions(
-    x: Float[Tensor, "point unit d"], k: int = 20, threads: int | None = None, advance: Callable[[int], object] | None = None
+    x: Float[Tensor, "point unit d"],
+    k: int = 20,
+    groups: Int[np.ndarray, " point"] | None = None,
+    draws: Draws | None = None,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    threads: int | None = None,
+    advance: Callable[[int], object] | None = None,
 ) -> Dimensions:
     """Every measure of every unit, from its points. ``advance(n)`` is told of finished units.
 
-    Neighbours are searched unit by unit on ``threads`` threads (default: one per core), each with one thread of its own.
+    ``groups``: the number of each point's group (0, 1, …; none: every point its own); errors are over groups. ``draws``: also with these
+    parts of the points. Neighbours are searched once per unit, on ``threads`` threads (default: one per core), each with one thread of
+    its own; the draws read that search.
     """
     x = x.to(torch.float64)
-    linear = spectral_part(x)
+    of = np.arange(len(x)) if groups is None else groups
+    parts = Draws([], []) if draws is None else draws
+    versions = {ONE: parts.one, CONTROL: parts.control}
+    share = parts.clips / len(x) if parts.one else 1.0
+    linear = spectral_part(x, of, resamples, seed)
     units = x.transpose(0, 1).contiguous().numpy()
 
-    def one(points: np.ndarray) -> dict[str, float | int | str]:
-        row = neighbour_part(points, k)
+    def one(points: np.ndarray) -> tuple[dict[str, Any], dict[str, list[dict[str, float]]]]:
+        search = Search(points, k, of, share)
+        near = search.all()
+        row: dict[str, Any] = {"distinct": len(points) - near.duplicates, "duplicates": near.duplicates, "k": near.distance.shape[1]}
+        row |= neighbour_values(near) | {"note": neighbour_note(near)}
+        drawn = {end: [neighbour_values(search.among(rows)) for rows in some] for end, some in versions.items()}
         if advance is not None:
             advance(1)
-        return row
+        return row, drawn
 
     with threadpool_limits(1), ThreadPoolExecutor(threads or os.cpu_count()) as pool:
-        nonlinear = pd.DataFrame(list(pool.map(one, units)))
+        outcomes = list(pool.map(one, units))
+    nonlinear = pd.DataFrame([row for row, _ in outcomes])
     table = pd.concat([nonlinear[COUNTED], linear.table, nonlinear.drop(columns=COUNTED)], axis=1)
     table.insert(0, "n", len(x))
     _with_derived(table, errors=True)
+    if parts.one:
+        means = [
+            averaged(x, rows, [pd.DataFrame([drawn[end][i] for _, drawn in outcomes]) for i in range(len(rows))], end)
+            for end, rows in versions.items()
+        ]
+        table = pd.concat([table, pd.DataFrame({"n_one": parts.clips}, index=table.index), *means], axis=1)
     constant = linear.variance.sum(-1).numpy() == 0
     table["note"] = [("constant: no spectrum; " + n).strip("; ") if c else n for c, n in zip(constant, table.pop("note"), strict=True)]
     return Dimensions(table, linear.variance)

@@ -35,11 +35,14 @@ def analyze(
     layout: Annotated[
         Literal["auto", "umap", "pca"], typer.Option("--map", help="Map of the fingerprints: pca, umap (extra `umap`) or auto.")
     ] = "pca",
+    draws: Annotated[
+        int, typer.Option(min=0, help="Draws of one clip per recording (the run's groups) for the columns `_one`; 0: none.")
+    ] = 10,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures (PDF and PNG).")] = True,
     out: Annotated[
         Path | None, typer.Option(help="Where tables/ and figures/ go; default: into the run. With several runs: one folder each.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of --points and of the map.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of --points, --draws, resamples and the map.")] = 0,
 ) -> None:
     """Dimension, spectra, specialisation, discriminability and statistics of every head, from a run's files; no model is needed.
 
@@ -74,7 +77,17 @@ def analyze(
             raise StoreError(f"{address} is remote; say where tables and figures go with --out")
         with progress(run.info["dataset"]["name"], (2 if regime == "both" else 1) * len(run.units.where("head"))) as advance:
             analysis = run_analysis(
-                run, regime, level, k=k, points=points, similarity=asked, clusters=clusters, layout=layout, seed=seed, advance=advance
+                run,
+                regime,
+                level,
+                k=k,
+                points=points,
+                similarity=asked,
+                clusters=clusters,
+                layout=layout,
+                draws=draws,
+                seed=seed,
+                advance=advance,
             )
         analyses.append(analysis)
         folders.append(analysis.write(here))
@@ -83,8 +96,11 @@ def analyze(
         count = f"{len(analysis.tables)} tables" + (f" and {draw_figures(folder, analysis)} figures" if figures else "")
         console.print(f"{name}: {analysis.info['clips']} clips, {count} in {folder}", highlight=False, soft_wrap=True)
     beside = write_paper_tables(results, (folders[0] if out is None else out) / "tables")
-    for table in first_tables(results):
-        console.print(table)
+    for name, analysis in results.items():
+        for table in first_tables(name, analysis):
+            console.print(table)
+        for line in remarks(analysis):
+            console.print(line, highlight=False, soft_wrap=True)
     if len(results) > 1:
         for one, table in beside.items():
             console.print(side_by_side(table, one))
@@ -102,29 +118,49 @@ def draw_figures(folder: Path, analysis: Analysis) -> int:
     return len(draw({**ablations, **analysis.tables}, folder / "figures", analysis.info)) // 2
 
 
-def first_tables(results: dict[str, Analysis]) -> list[Table]:
-    """What the screen shows: one line per stage, or per block where there is one stage."""
+def first_tables(name: str, analysis: Analysis) -> list[Table]:
+    """What the screen shows of each regime: one line per stage, or per block where there is one stage."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Column, Table
 
     from ..analysis import MEASURES
     from ..analysis.keys import select, views
+    from ..analysis.measures import CONTROL, OneMeasure
 
-    shown = []
-    for name, analysis in results.items():
-        for regime, level in views(analysis.tables):
-            tables = select(analysis.tables, regime, level)
-            rows = tables["blocks"] if len(tables["stages"]) == 1 else tables["stages"]
-            where = ", tokens" if level == "token" else ""
-            measures = [m for m in MEASURES.values() if m.shown == "everywhere" and m.name in rows]
-            columns = [Column(head, justify="right", no_wrap=True) for head in ("heads", *(m.short for m in measures))]
-            title = f"{name}, {regime}-projection{where}: means over heads"
-            screen = Table("", *columns, title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-            for _, row in rows.iterrows():
-                place = f"S{int(row['stage'])}" + (f"B{int(row['block'])}" if "block" in row else "")
-                screen.add_row(place, str(int(row["heads"])), *(number(row[m.name]) for m in measures))
-            shown.append(screen)
-    return shown
+    def shown(title: str, rows: pd.DataFrame, columns: dict[str, str]) -> Table:
+        heads = [Column(short, justify="right", no_wrap=True) for short in ("heads", *columns.values())]
+        screen = Table("", *heads, title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+        for _, row in rows.iterrows():
+            place = f"S{int(row['stage'])}" + (f"B{int(row['block'])}" if "block" in row else "")
+            screen.add_row(place, str(int(row["heads"])), *(number(row[column]) for column in columns))
+        return screen
+
+    screens = []
+    for regime, level in views(analysis.tables):
+        tables = select(analysis.tables, regime, level)
+        rows = tables["blocks"] if len(tables["stages"]) == 1 else tables["stages"]
+        measures = [m for m in MEASURES.values() if m.shown == "everywhere" and m.name in rows]
+        title = f"{name}, {regime}-projection{', tokens' if level == 'token' else ''}: means over heads"
+        screens.append(shown(title, rows, {m.name: m.short for m in measures if not isinstance(m, OneMeasure)}))
+        versions: dict[str, str] = {}
+        for m in measures:
+            if isinstance(m, OneMeasure) and m.base.of != "spectrum":
+                base = m.base
+                versions |= {base.name: base.short, m.name: "one", f"{base.name}_{CONTROL}": "control"}
+        if versions:
+            screens.append(shown("all clips, one clip per recording, and as many clips of all as a control", rows, versions))
+    return screens
+
+
+def remarks(analysis: Analysis) -> list[str]:
+    """What was done about clips of one recording, and what flat data of this size would give."""
+    info, lines = analysis.info, []
+    if info["level"] == "clip":
+        lines.append(info["one_per_group"])
+    for flat in info["flat"]:
+        estimates = f"TwoNN {number(flat['twonn'])}, MLE {number(flat['mle'])}, L/N {number(flat['l_n'])}"
+        lines.append(f"for comparison, flat data of {flat['clips']} clips and {flat['d']} dimensions: {estimates}")
+    return lines
 
 
 def number(value: Any) -> str:

@@ -11,6 +11,7 @@ from ..analysis import AnalysisError, between_datasets, same_model
 from ..analysis.battery import Analysis
 from ..analysis.keys import KEYS, REGIMES, file_prefix, select, with_keys
 from ..analysis.measures import MEASURES
+from ..analysis.statistics import CAVEAT
 from ..results import write_table
 from .tables import MISSING, fixed, write_paper_table
 
@@ -53,10 +54,10 @@ def paper_tables(
         )
     tests, pairs = (_inside(results[first], name, first) for name in ("statistics", "pairwise"))
     if len(tests) and len(anova := tests[tests["test"] == "anova"]):
-        made["table_6"] = (f"One-way ANOVA between {_groups(anova)}, {texts[first]}", _anova(anova))
+        made["table_6"] = (f"One-way ANOVA between {_groups(anova)}, {texts[first]}; {CAVEAT}", _anova(anova))
     if len(pairs) and len(linear := pairs[pairs["measure"] == "pca_99"]):
         tested = int(linear["bonferroni_p"].notna().sum())
-        title = f"PCA99 between pairs of {_groups(linear)}, {texts[first]}; p after Bonferroni for {tested} comparisons"
+        title = f"PCA99 between pairs of {_groups(linear)}, {texts[first]}; p after Bonferroni for {tested} comparisons; {CAVEAT}"
         made["table_7"] = (title, _pairs(linear))
     return made
 

@@ -4,11 +4,12 @@ A file declares what the measure is called and holds the function that computes 
 
 | class | computed of | gives |
 |---|---|---|
-| :class:`SpectrumMeasure` | the variances along the principal axes | a value for every spectrum, and by a jackknife its error |
+| :class:`SpectrumMeasure` | the variances along the principal axes | a value for every spectrum, and by a bootstrap over groups its error |
 | :class:`NeighbourMeasure` | distances to the nearest neighbours | a value and its standard error |
 | :class:`ClassMeasure` | points and their classes | a value for every head |
 | :class:`DerivedMeasure` | other columns of the same table | a column, and its error |
 | :class:`TableMeasure` | nothing here: it stands in a table of another command | |
+| :class:`OneMeasure` | one clip per recording; made by itself for every measure that siblings change | the mean over several draws |
 
 Adding a file adds the measure to the tables of `analyze`, its screen and its help, to figures, paper tables and the page.
 """
@@ -31,7 +32,8 @@ from ..specialisation import class_activation
 
 Spectrum = Float[Tensor, "*unit axis"]
 Values = Float[Tensor, "*unit"]
-Source = Literal["spectrum", "neighbours", "classes", "columns", "tables"]
+Source = Literal["spectrum", "neighbours", "classes", "columns", "tables", "draws"]
+ONE, CONTROL = "one", "control"  # ends of columns: one clip per recording, and as many clips whatever their recordings
 Shown = Literal["everywhere", "figures", "tables"]
 
 
@@ -42,6 +44,7 @@ class Measure:
     ``counts``: it counts dimensions, so it has a ceiling and a column ``NAME_rel`` relative to it. ``about_zero``: colours run both ways
     from zero. ``shown``: ``everywhere``, not in summaries (``figures``), or only in ``tables``, since it repeats another one.
     ``tested``: averaged over blocks and stages, and tested between them. ``paper``: has its place in the papers' tables.
+    ``siblings``: several clips of one recording change it, so it is also measured with one clip per recording (:class:`OneMeasure`).
     """
 
     name: str
@@ -55,6 +58,7 @@ class Measure:
     shown: Shown = "everywhere"
     tested: bool = True
     paper: bool = True
+    siblings: bool = False
     of: ClassVar[Source]
 
     @property
@@ -86,6 +90,7 @@ class NeighbourMeasure(Measure):
     """Of the distances to the nearest neighbours of every point: (value, standard error)."""
 
     compute: Callable[[Neighbours], tuple[float, float]]
+    siblings: bool = True
     of: ClassVar[Source] = "neighbours"
 
 
@@ -117,6 +122,7 @@ class DerivedMeasure(Measure):
 
     compute: Callable[[pd.DataFrame], pd.Series]
     error: Callable[[pd.DataFrame], pd.Series]
+    siblings: bool = True
     of: ClassVar[Source] = "columns"
 
 
@@ -139,7 +145,39 @@ class TableMeasure(Measure):
         return self.source_column or self.name
 
 
-MEASURES: Registry[Measure] = Registry("measure", __name__, AnalysisError)
+@dataclass(frozen=True, kw_only=True)
+class OneMeasure(Measure):
+    """Another measure with one clip per recording, mean over draws; there only where a run has recordings with several clips."""
+
+    base: Measure
+    paper: bool = False
+    of: ClassVar[Source] = "draws"
+
+    @classmethod
+    def version(cls, base: Measure) -> OneMeasure:
+        return cls(
+            name=f"{base.name}_{ONE}",
+            title=f"{base.title}, one clip per recording",
+            short=f"{base.short} ¹",
+            help=f"{base.short} with one clip per recording (group), mean over draws; there where a recording has several clips",
+            unit=base.unit,
+            order=base.order,
+            shown=base.shown,
+            tested=base.tested,
+            base=base,
+        )
+
+
+class Measures(Registry[Measure]):
+    """A measure that siblings change is registered with its version of one clip per recording."""
+
+    def add(self, thing: Measure) -> Measure:
+        if thing.siblings:
+            super().add(OneMeasure.version(thing))
+        return super().add(thing)
+
+
+MEASURES = Measures("measure", __name__, AnalysisError)
 
 
 def spectrum_measures() -> list[SpectrumMeasure]:
@@ -156,6 +194,10 @@ def class_measures() -> list[ClassMeasure]:
 
 def derived_measures() -> list[DerivedMeasure]:
     return [m for m in MEASURES.values() if isinstance(m, DerivedMeasure)]
+
+
+def one_measures() -> list[OneMeasure]:
+    return [m for m in MEASURES.values() if isinstance(m, OneMeasure)]
 
 
 def dimension_measures() -> list[Measure]:

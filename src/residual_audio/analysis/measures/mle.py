@@ -5,22 +5,23 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from ..jackknife import ratio_error
+from ..jackknife import Groups, mean_error, ratio_error
 from . import MEASURES, NeighbourMeasure
 
 
-def mle(inverse: Float[np.ndarray, " point"]) -> tuple[float, float]:
+def mle(inverse: Float[np.ndarray, " point"], groups: Groups = None) -> tuple[float, float]:
     """The mean over points, as in the papers. Points all of whose neighbours are equally far have no estimate: left out."""
-    local = 1 / inverse[inverse > 0]
-    if not len(local):
+    known = inverse > 0
+    if not known.any():
         return float("nan"), float("nan")
-    return float(local.mean()), float(local.std(ddof=1) / np.sqrt(len(local))) if len(local) > 1 else float("nan")
+    local = 1 / inverse[known]
+    return float(local.mean()), mean_error(local, None if groups is None else groups[known])
 
 
-def mle_inverse(inverse: Float[np.ndarray, " point"]) -> tuple[float, float]:
+def mle_inverse(inverse: Float[np.ndarray, " point"], groups: Groups = None) -> tuple[float, float]:
     """The inverse of the mean inverse (MacKay & Ghahramani 2005): less biased, and what scikit-dimension gives by default."""
     mean = float(inverse.mean()) if len(inverse) else 0.0
-    return (1 / mean, ratio_error(1.0, inverse)) if mean > 0 else (float("nan"), float("nan"))
+    return (1 / mean, ratio_error(1.0, inverse, groups)) if mean > 0 else (float("nan"), float("nan"))
 
 
 MEASURES.add(
@@ -32,7 +33,7 @@ MEASURES.add(
         order=22,
         counts=True,
         paper=False,
-        compute=lambda near: mle(near.inverse),
+        compute=lambda near: mle(near.inverse, near.groups),
     )
 )
 MEASURES.add(
@@ -45,6 +46,6 @@ MEASURES.add(
         counts=True,
         shown="tables",
         paper=False,
-        compute=lambda near: mle_inverse(near.inverse),
+        compute=lambda near: mle_inverse(near.inverse, near.groups),
     )
 )

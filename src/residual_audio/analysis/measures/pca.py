@@ -30,6 +30,7 @@ for order, percent in enumerate((90, 95, 99), 10):
             counts=True,
             shown="everywhere" if percent == 99 else "figures",
             paper=percent != 95,
+            siblings=True,
             compute=partial(pca_dimension, share=percent / 100),
         )
     )

@@ -8,9 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ...analysis.measures import MEASURES
+from ...analysis.permutation import correlation
 from .drawing import FIGURES, Context, Drawing, Tables, ablated_on, count, footer, left_out
 from .marks import depth_axis, stage_points, title_above_stages, zero_line
-from .numbers import correlation, number_text, p_text
+from .numbers import number_text, p_text
 from .style import DOUBLE, new_figure, stage_colour, stage_colours
 
 
@@ -68,6 +69,7 @@ def plot(tables: Tables, context: Context) -> Figure:
         "full − ablated, positive: the block helps",
         "lines in (a): 95 % paired bootstrap intervals" if intervals else "",
         "bars in (c): stage means",
+        "p in (b): blocks as independent samples" if np.isfinite(pearson.p) else "",
     )
     return figure
 

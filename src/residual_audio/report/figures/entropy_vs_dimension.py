@@ -5,9 +5,11 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from ...analysis.measures import MEASURES
+from ...analysis.permutation import correlation
+from ...analysis.statistics import CAVEAT
 from .drawing import FIGURES, Context, Drawing, Tables, count, footer, left_out
 from .marks import legend_above, stage_handles, stage_points
-from .numbers import correlation, number_text, p_text
+from .numbers import number_text, p_text
 from .style import SINGLE, new_figure
 
 
@@ -25,7 +27,15 @@ def plot(tables: Tables, context: Context) -> Figure:
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     legend_above(figure, stage_handles(heads["stage"]))
-    footer(figure, tables, context, count(rank_correlation.n, "head"), left_out(len(heads) - rank_correlation.n), "stages side by side")
+    footer(
+        figure,
+        tables,
+        context,
+        count(rank_correlation.n, "head"),
+        left_out(len(heads) - rank_correlation.n),
+        "stages side by side",
+        CAVEAT,
+    )
     return figure
 
 

@@ -6,16 +6,22 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ...analysis.measures import MEASURES
+from ...analysis.permutation import Correlation, correlation, partial_correlation
+from ...analysis.statistics import CAVEAT
 from .drawing import FIGURES, Context, Drawing, Tables, ablated_on, count, footer, left_out
 from .marks import legend_above, stage_handles, stage_points, zero_line
-from .numbers import correlation, number_text, p_text
+from .numbers import number_text, p_text
 from .style import SINGLE, new_figure, stage_colours
+
+
+def said(name: str, of: Correlation) -> str:
+    return f"{name} = {number_text(of.value)}, {p_text(of.p)}"
 
 
 def plot(tables: Tables, context: Context) -> Figure:
     ablation = tables["ablation_head"]
     columns = [c for c in ("label", "margin_drop", "margin_low", "margin_high") if c in ablation]
-    both = tables["heads"][["label", "stage", "fisher"]].merge(ablation[columns], on="label", how="inner")
+    both = tables["heads"][["label", "stage", "depth", "fisher"]].merge(ablation[columns], on="label", how="inner")
     complete = both.dropna(subset=["fisher", "margin_drop"])
     figure, grid = new_figure(SINGLE, 3.0)
     axes = grid[0, 0]
@@ -27,12 +33,14 @@ def plot(tables: Tables, context: Context) -> Figure:
             complete["fisher"], complete["margin_low"], complete["margin_high"], colors=colours, linewidth=0.4, alpha=0.45, zorder=2
         )
     stage_points(axes, complete["fisher"], complete["margin_drop"], complete["stage"])
-    pearson = correlation(complete["fisher"], complete["margin_drop"], "pearson")
-    spearman = correlation(complete["fisher"], complete["margin_drop"], "spearman")
-    axes.set_title(
-        f"Pearson r = {number_text(pearson.value)}, {p_text(pearson.p)}\nSpearman ρ = {number_text(spearman.value)}, {p_text(spearman.p)}",
-        linespacing=1.3,
-    )
+    pair = complete["fisher"], complete["margin_drop"]
+    within = partial_correlation(*pair, complete["depth"])
+    lines = [
+        said("Pearson r", correlation(*pair, "pearson")),
+        said("Spearman ρ", correlation(*pair, "spearman")),
+        said("ρ given depth", within),
+    ]
+    axes.set_title("\n".join(lines), linespacing=1.3)
     axes.set(xlabel=MEASURES["fisher"].axis, ylabel=MEASURES["margin_drop"].axis)
     legend_above(figure, stage_handles(complete["stage"]))
     footer(
@@ -44,6 +52,8 @@ def plot(tables: Tables, context: Context) -> Figure:
         left_out(len(both) - len(complete)),
         "lines: 95 % paired bootstrap intervals" if intervals else "",
         "positive: the head helps",
+        CAVEAT,
+        f"ρ given depth: within blocks ({count(within.n, 'head')})" if within.n else "",
     )
     return figure
 

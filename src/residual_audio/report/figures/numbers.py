@@ -1,35 +1,13 @@
-"""Numbers for and as text: correlations, p-values, and tables brought into the shape a figure needs."""
+"""Numbers as text, and tables brought into the shape a figure needs."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 import pandas as pd
-import scipy.stats
 
 from residual_audio.units import Unit
 
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-class Correlation(NamedTuple):
-    """A coefficient, its two-sided p-value and the number of complete pairs; NaN where it is not defined."""
-
-    value: float
-    p: float
-    n: int
-
-
-def correlation(x: Any, y: Any, kind: str) -> Correlation:
-    """Spearman's or Pearson's coefficient over the pairs that are complete."""
-    x, y = np.asarray(x, float), np.asarray(y, float)
-    both = np.isfinite(x) & np.isfinite(y)
-    x, y = x[both], y[both]
-    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return Correlation(float("nan"), float("nan"), len(x))
-    result = scipy.stats.spearmanr(x, y) if kind == "spearman" else scipy.stats.pearsonr(x, y)
-    return Correlation(float(result.statistic), float(result.pvalue), len(x))
 
 
 def number_text(value: float, digits: int = 3) -> str:

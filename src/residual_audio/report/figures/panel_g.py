@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from ...analysis.measures import MEASURES
+from ...analysis.statistics import CAVEAT
 from .drawing import FIGURES, Context, Drawing, Tables, count, footer, neighbours_text
 from .numbers import in_order, number_text, p_text
 from .style import DOUBLE, SMALL, new_figure, stage_colour
@@ -73,6 +74,7 @@ def plot(tables: Tables, context: Context) -> Figure:
         neighbours_text(tables, context),
         "boxes: quartiles, whiskers: 1.5 interquartile ranges, points: heads from shallow to deep",
         "F, p, η²: one-way ANOVA over stages" if tested else "",
+        CAVEAT if tested else "",
         "heads without a value left out: " + ", ".join(missing) if missing else "",
     )
     return figure

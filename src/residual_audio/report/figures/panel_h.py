@@ -6,17 +6,18 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ...analysis.measures import dimension_measures
+from ...analysis.permutation import coefficient
 from .drawing import FIGURES, Context, Drawing, Tables, count, footer, neighbours_text
-from .numbers import correlation, number_text
+from .numbers import number_text
 from .style import DIVERGING, LIGHT, SINGLE, SMALL, new_figure
 
 
 def plot(tables: Tables, context: Context) -> Figure:
     heads = tables["heads"]
     shown = [m for m in dimension_measures() if m.shown != "tables" and m.name in heads]
-    cells = [[correlation(heads[a.name], heads[b.name], "spearman") for b in shown] for a in shown]
-    values = np.array([[cell.value for cell in row] for row in cells])
-    pairs = np.array([[cell.n for cell in row] for row in cells])
+    cells = [[coefficient(heads[a.name], heads[b.name], "spearman") for b in shown] for a in shown]
+    values = np.array([[value for value, _ in row] for row in cells])
+    pairs = np.array([[n for _, n in row] for row in cells])
     figure, grid = new_figure(SINGLE, 3.9)
     axes = grid[0, 0]
     axes.set_facecolor(LIGHT)
