@@ -55,8 +55,11 @@ def parsed(line: str) -> tuple[str, dict]:
 
 
 def command_lines() -> list:
-    lines = [(page, line.strip()) for page in (*PAGES, *OTHER_PAGES) for text in fences(page, "") for line in text.splitlines()]
-    return [pytest.param(line, id=f"{name_of(page)}: {line[:60]}") for page, line in lines if line.startswith("residual-audio ")]
+    """Those of the pages, and the examples in every verb's help."""
+    places = {name_of(page): fences(page, "") for page in (*PAGES, *OTHER_PAGES)}
+    places |= {f"{verb} --help": [command.help or ""] for verb, command in commands().items()}
+    lines = [(place, line.strip()) for place, texts in places.items() for text in texts for line in text.splitlines()]
+    return [pytest.param(line, id=f"{place}: {line[:60]}") for place, line in lines if line.startswith("residual-audio ")]
 
 
 @pytest.mark.parametrize("line", command_lines())
@@ -74,7 +77,7 @@ def test_every_command_is_one_that_the_command_line_takes(line):
 
 
 def test_commands_were_looked_at():
-    assert len(command_lines()) > 50
+    assert len(command_lines()) > 80
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
