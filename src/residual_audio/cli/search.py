@@ -77,22 +77,22 @@ def search(
     say(f"written: {', '.join(map(str, [out / 'tables', *drawn]))}")
 
 
-def show(found: Search, title: str) -> None:
+def show(searched: Search, title: str) -> None:
     """The best trials by stopping accuracy, and what choosing is worth."""
     from .screen import console, say, screen_table
 
     screen = screen_table("trial", "trained", "stopping %", "test %", "95 %", title=title)
     screen.columns[0].no_wrap, screen.columns[0].overflow = False, "fold"
-    for _, row in found.table.head(SHOWN).iterrows():
+    for _, row in searched.table.head(SHOWN).iterrows():
         screen.add_row(
             row.trial, f"{row.trained:,}", f"{100 * row.stop_accuracy:.1f}", f"{100 * row.accuracy:.1f} ± {100 * row['std']:.1f}",
             f"[{100 * row.low:.1f}, {100 * row.high:.1f}]",
         )  # fmt: skip
-    if len(found.table) > SHOWN:
-        screen.caption = f"the first {SHOWN} of {len(found.table)} trials"
+    if len(searched.table) > SHOWN:
+        screen.caption = f"the first {SHOWN} of {len(searched.table)} trials"
     console.print(screen)
-    best = found.table.iloc[0]
+    best = searched.table.iloc[0]
     say(
         f"chosen by the stopping part: {best.trial}, test {100 * best.accuracy:.1f} % (as it is: {100 * best.plain:.1f} %); "
-        f"every fold choosing for itself (nested): {found.nested.percent()} %"
+        f"every fold choosing for itself (nested): {searched.nested.percent()} %"
     )
