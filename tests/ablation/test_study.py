@@ -172,8 +172,9 @@ def test_drops_equal_the_slow_way(study, inputs):
         assert np.abs(before[1] - after[1]).max() > 1e-6, "the unit does nothing, so the test proves nothing"
 
 
-def test_intervals_are_the_paired_bootstrap_over_clips(study):
-    result = study[-1]
+def test_intervals_are_the_paired_bootstrap_over_groups(study):
+    result = replace(study[-1], groups=[f"group {i // 2}" for i in range(len(study[-1].targets))])
+    assert study[-1].groups == [c.id for c in study[-2].clips]
     table = result.table()
     for name in ("accuracy", "margin"):
         assert (table[f"{name}_low"] <= table[f"{name}_drop"] + 1e-12).all()
@@ -181,7 +182,7 @@ def test_intervals_are_the_paired_bootstrap_over_clips(study):
     rows, targets = np.arange(len(result.targets)), result.targets
     for i in (0, len(table) - 1):
         right = [s[rows, targets] > np.where(np.eye(8)[targets] == 1, -np.inf, s).max(1) for s in (result.whole, result.ablated[i])]
-        expected = mean_interval(right[0].astype(float) - right[1], seed=3)
+        expected = mean_interval(right[0].astype(float) - right[1], result.groups, seed=3)
         assert tuple(table.loc[i, ["accuracy_drop", "accuracy_low", "accuracy_high"]]) == pytest.approx(expected)
 
 
@@ -236,6 +237,24 @@ def test_a_class_without_clips_has_no_value(encoders, voices):
     assert (silent.clips == 0).all()
     assert silent[["accuracy_drop", "margin_drop"]].isna().all(axis=None)
     assert part[part["class"] != "silence"].notna().all(axis=None)
+
+
+@pytest.mark.parametrize("classifier", ["centroids", "probe"])
+def test_some_clips_are_ablated_with_the_classifier_and_the_means_of_all(encoders, voices, classifier):
+    """Their rows are bit by bit those of a study of all clips; a study of these clips alone has another classifier."""
+    whisper, choices = encoders["whisper"], {"units": "blocks", "how": "mean", "classifier": classifier, "batch_size": 1}
+    every, told = ablate(whisper, voices, **choices), []
+    some = ablate(whisper, voices, **choices, clips=5, seed=0, advance=told.append)
+    rows = [every.groups.index(group) for group in some.groups]
+    assert (len(rows), sum(told)) == (5, len(voices) + 5)
+    assert len({int(t) for t in some.targets}) == 5, "spread over the classes"
+    assert some.classes == every.classes, "all classes can be chosen"
+    np.testing.assert_array_equal(some.targets, every.targets[rows])
+    for name in ("whole", "ablated", "estimate"):
+        ours, theirs = getattr(some, name), getattr(every, name)
+        np.testing.assert_allclose(ours, theirs[rows] if name == "whole" else theirs[:, rows], rtol=1e-12, atol=1e-14)
+    assert some.made_by["settings"]["clips"] == 5
+    assert parts_folder(some.made_by["settings"]) == f"ablation/blocks-mean-{classifier}-5clips"
 
 
 # Going on, being refused

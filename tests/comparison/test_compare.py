@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 from transformers import ClapModel
 
 from residual_audio.adaptation.adapt import adapt
@@ -25,7 +24,6 @@ from residual_audio.data import load_dataset
 from residual_audio.evaluation import EvaluationError, zero_shot
 from residual_audio.evaluation.classifiers import prompt_directions
 from residual_audio.evaluation.folds import fold_parts, inner_parts, with_folds
-from residual_audio.evaluation.paired import corrected_t, holm, paired_table
 from residual_audio.extraction import StoreError
 from residual_audio.models import load_encoder
 from residual_audio.options import OptionError
@@ -132,33 +130,6 @@ def test_too_few_clips_are_told(encoder, data, tmp_path):
         compare(encoder, data.limited(12), tmp_path / "a", ["plain"])
     with pytest.raises(EvaluationError, match="too few"):
         compare(encoder, data.limited(24), tmp_path / "b", ["plain"])
-
-
-def test_the_corrected_test():
-    """By hand, from the formula; and less sure than the plain paired t."""
-    d = np.array([0.1, 0.12, 0.05, 0.2, 0.09])
-    t, p = corrected_t(d, 0.2)
-    expected = d.mean() / np.sqrt((1 / 5 + 0.25) * d.var(ddof=1))
-    assert t == pytest.approx(expected)
-    assert p == pytest.approx(2 * stats.t.sf(expected, 4))
-    assert p > stats.ttest_1samp(d, 0).pvalue
-    assert corrected_t(np.zeros(5), 0.2) == (0.0, 1.0)
-    assert np.isnan(corrected_t(np.array([0.3]), 0.2)[0])
-
-
-def test_holm_is_statsmodels():
-    from statsmodels.stats.multitest import multipletests
-
-    p = np.array([0.01, 0.04, 0.03, 0.2])
-    np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1])
-    assert np.isnan(holm(np.array([np.nan, 0.02]))[0])
-
-
-def test_paired_table_pairs():
-    correct = {"a": np.array([0.0, 0, 1, 1]), "b": np.array([1.0, 1, 1, 1])}
-    table = paired_table(correct, {"a": np.array([0.4, 0.6]), "b": np.array([1.0, 1.0])}, "a", 2)
-    assert table.difference.tolist() == [0.5]
-    assert table.low[0] <= 0.5 <= table.high[0]
 
 
 def test_from_adapting_to_a_plain_checkpoint(tmp_path):

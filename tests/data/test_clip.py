@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from residual_audio.data import Clip, DataError, Dataset, clean_label, grouped_folds, make_dataset, stratified_folds
+from residual_audio.data import Clip, DataError, Dataset, clean_label, make_dataset
 
 
 def dataset(*labels: str) -> Dataset:
@@ -34,24 +34,9 @@ def test_clean_label(label, words):
     assert clean_label(label) == words
 
 
-@pytest.mark.parametrize("count", [2, 5])
-def test_stratified_folds_are_balanced_and_repeatable(count):
-    labels = ["a"] * 23 + ["b"] * 40 + ["c"] * 7
-    folds = stratified_folds(labels, count, seed=3)
-    assert folds == stratified_folds(labels, count, seed=3) != stratified_folds(labels, count, seed=4)
-    for label in "abc":
-        sizes = Counter(f for f, own in zip(folds, labels, strict=True) if own == label)
-        assert set(sizes) == set(range(1, count + 1))
-        assert max(sizes.values()) - min(sizes.values()) <= 1
-
-
-def test_grouped_folds_keep_groups_together_and_classes_spread():
-    labels = [c for c in "ab" for _ in range(30)]
-    groups = [f"{label}{i // 3}" for i, label in enumerate(labels)]
-    folds = grouped_folds(labels, groups)
-    assert len(set(zip(groups, folds, strict=True))) == len(set(groups))
-    for label in "ab":
-        assert Counter(f for f, own in zip(folds, labels, strict=True) if own == label) == dict.fromkeys(range(1, 6), 6)
+def test_a_clip_without_a_group_is_its_own():
+    data = make_dataset("test", [Clip("a", "1.wav", "x", group="s1"), Clip("b", "2.wav", "x"), Clip("c", "3.wav", "x", group="s1")])
+    assert data.groups == ["s1", "b", "s1"]
 
 
 def test_limited_takes_the_first_of_each_class_in_turn():

@@ -31,8 +31,8 @@ def test_rows_folds_and_stems_of_any_ending(root):
     assert (data.name, data.folds, data.labels) == ("esc50", "official", ("chirping_birds", "dog"))
     assert [c.id for c in data.clips] == ["1-100032-A-0", "1-100038-A-14", "5-9032-A-0"]
     assert [c.fold for c in data.clips] == [1, 1, 5]
-    assert data.clips[0].tags == ("esc10", "recording:100032")
-    assert data.clips[1].tags == ("recording:100038",)
+    assert (data.clips[0].tags, data.clips[0].group) == (("esc10",), "100032")
+    assert (data.clips[1].tags, data.clips[1].group) == ((), "100038")
     assert data.names["chirping_birds"] == "chirping birds"
     assert all(len(read(c.source, 16000)) == 800 for c in data.clips)
 
@@ -99,13 +99,14 @@ class TestRealData:
     def test_clips_of_one_recording_share_a_fold_within_a_class(self):
         """Across classes four recordings do not: two gave hens and roosters, two ticking and ringing clocks."""
         per_class, overall = defaultdict(set), defaultdict(set)
-        for clip in load_dataset("esc50", REAL).clips:
-            recording = next(t for t in clip.tags if t.startswith("recording:"))
-            per_class[recording, clip.label].add(clip.fold)
-            overall[recording].add(clip.fold)
+        data = load_dataset("esc50", REAL)
+        for clip in data.clips:
+            per_class[clip.group, clip.label].add(clip.fold)
+            overall[clip.group].add(clip.fold)
+        assert data.notes["groups_in_several_folds"] == 4
         assert len(overall) == 1524
         assert all(len(folds) == 1 for folds in per_class.values())
-        assert {r for r, folds in overall.items() if len(folds) > 1} == {f"recording:{n}" for n in (131943, 134049, 209698, 234879)}
+        assert {r for r, folds in overall.items() if len(folds) > 1} == {"131943", "134049", "209698", "234879"}
 
     def test_a_clip_decodes(self):
         clip = load_dataset("esc50", REAL).clips[0]

@@ -37,6 +37,21 @@ def test_folds_are_stratified(tmp_path, write):
     assert Counter((c.label, c.fold) for c in data.clips) == {(label, fold): 2 for label in "ab" for fold in range(1, 6)}
 
 
+def test_groups_are_folders_below_a_label_or_what_a_pattern_matches(tmp_path, write):
+    for i in range(24):
+        write(tmp_path / "ab"[i % 2] / f"s{i // 4}" / f"take{i // 8}-{i}.wav", seconds=0.01)
+    by_folder, by_pattern = load_dataset(f"folder:{tmp_path}"), load_dataset(f"folder:{tmp_path}", group=r"take(\d+)-")
+    assert {c.id: c.group for c in by_folder.clips}["a/s2/take1-8.wav"] == "s2"
+    assert {c.id: c.group for c in by_pattern.clips}["a/s2/take1-8.wav"] == "1"
+    for data, count in ((by_folder, 6), (by_pattern, 3)):
+        assert len({(c.group, c.fold) for c in data.clips}) == len(set(data.groups)) == count, "a group lies in one fold, in both classes"
+    write(tmp_path / "a" / "loose.wav", seconds=0.01)
+    assert load_dataset(f"folder:{tmp_path}").groups.count("a/loose.wav") == 1
+    for pattern, says in ((r"take(\d+)-", "not in 1 of 25 files, such as a/loose.wav"), ("take", "has no brackets"), ("(", "no regular")):
+        with pytest.raises(DataError, match=says):
+            load_dataset(f"folder:{tmp_path}", group=pattern)
+
+
 def test_symbolic_links_to_class_folders_are_followed(tmp_path, write):
     write(tmp_path / "elsewhere" / "x.wav")
     (tmp_path / "data").mkdir()

@@ -60,6 +60,15 @@ def test_split_and_drawn_folds(repo, tmp_path):
         load_dataset(f"hf:{repo()}:dev", tmp_path / "cache")
 
 
+@pytest.mark.parametrize(("column", "options"), [("speaker_id", {}), ("who", {"group": "who"})])
+def test_groups_come_from_a_column(repo, tmp_path, column, options):
+    name = f"hf:{repo(**{column: [i // 4 for i in range(9)] + [None]})}"
+    data = load_dataset(name, tmp_path / "cache", **options)
+    assert data.groups == ["0"] * 4 + ["1"] * 4 + ["2", "train/9"]
+    assert data.notes["group_column"] == column
+    assert len({(c.own_group, c.fold) for c in data.clips}) == 4
+
+
 def test_the_cache_is_written_once(repo, tmp_path):
     name = f"hf:{repo()}"
     first = load_dataset(name, tmp_path / "cache")

@@ -36,7 +36,7 @@ def test_excerpts_of_a_recording_share_a_fold_and_every_fold_has_every_class(roo
     data = load_dataset("irmas", root)
     folds, classes = defaultdict(set), defaultdict(set)
     for clip in data.clips:
-        folds[clip.tags[0]].add(clip.fold)
+        folds[clip.group].add(clip.fold)
         classes[clip.fold].add(clip.label)
     assert len(folds) == 110
     assert all(len(numbers) == 1 for numbers in folds.values())

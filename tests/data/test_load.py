@@ -3,11 +3,12 @@ from __future__ import annotations
 import pkgutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
-from residual_audio.data import DATASETS, DataError, Generated, Own, Published, load_dataset, sets
+from residual_audio.data import DATASETS, DataError, DataWarning, Generated, Own, Published, load_dataset, sets
 from residual_audio.data.prompts import TEMPLATES, fill, templates
 
 
@@ -67,6 +68,25 @@ def test_bare_paths_are_folders_or_tables_and_start_at_the_root(tmp_path, write)
     for name in ("folder:gone", "table:gone", "gone.csv"):
         with pytest.raises(DataError, match=r"there is no (folder|file) .*gone"):
             load_dataset(name, root=tmp_path)
+
+
+def test_data_without_groups_bring_a_warning_and_a_note(tmp_path, write):
+    write(tmp_path / "mine" / "dog" / "x.wav")
+    with pytest.warns(DataWarning, match=r"mine does not say which clips belong together.*LABEL/GROUP/x.wav") as told:
+        data = load_dataset("folder:mine", root=tmp_path)
+    assert len(told) == 1
+    assert data.notes["groups"].startswith("none")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        assert "groups" not in load_dataset("synthetic-voice", per_class=2).notes, "takes are independent"
+        (tmp_path / "t.csv").write_text("path,label\nsynthetic:voice/0/5,a\n")
+        assert "groups" not in load_dataset("t.csv", root=tmp_path).notes
+
+
+@pytest.mark.parametrize("name", ["synthetic-voice", "esc10", "folder:x"])
+def test_an_option_that_the_loader_does_not_read_is_refused(name):
+    with pytest.raises(DataError, match=r"has no option 'colour'; it has (per_class|subset|group)"):
+        load_dataset(name, colour="red")
 
 
 def test_a_known_name_wins_over_a_folder(tmp_path, monkeypatch, write):

@@ -7,7 +7,7 @@ import pandas
 import pytest
 
 from residual_audio.audio import read
-from residual_audio.data import DataError, load_dataset
+from residual_audio.data import DataError, DataWarning, load_dataset
 from residual_audio.media import MediaError
 
 
@@ -36,6 +36,26 @@ def test_without_folds_they_are_drawn(tmp_path):
     data = load_dataset(f"table:{tmp_path}/t.csv")
     assert data.folds == "stratified"
     assert Counter((c.label, c.fold) for c in data.clips) == {(label, fold): 2 for label in "ab" for fold in range(1, 6)}
+
+
+@pytest.mark.parametrize(("column", "options"), [("group", {}), ("speaker", {"group": "speaker"})])
+def test_groups_come_from_a_column_and_share_a_made_fold(tmp_path, column, options):
+    rows = "".join(f"{i}.wav,{'ab'[i % 2]},{'' if i > 27 else f's{i // 4}'}\n" for i in range(30))
+    (tmp_path / "t.csv").write_text(f"path,label,{column}\n{rows}")
+    data = load_dataset(f"table:{tmp_path}/t.csv", **options)
+    assert data.groups == [f"s{i // 4}" for i in range(28)] + ["28.wav", "29.wav"]
+    folds = {group: {c.fold for c in data.clips if c.group == group} for group in data.groups[:28]}
+    assert all(len(numbers) == 1 for numbers in folds.values())
+    assert {c.fold for c in data.clips} == {1, 2, 3, 4, 5}
+    assert "groups" not in data.notes
+
+
+def test_own_folds_that_split_groups_are_told(tmp_path):
+    (tmp_path / "t.csv").write_text("path,label,fold,group\na.wav,x,1,s1\nb.wav,x,2,s1\nc.wav,x,2,s2\n")
+    with pytest.warns(DataWarning, match=r"1 of 2 groups lie in more than one fold \(s1"):
+        data = load_dataset(f"{tmp_path}/t.csv")
+    assert [c.fold for c in data.clips] == [1, 2, 2]
+    assert data.notes == {"groups_in_several_folds": 1}
 
 
 def test_missing_files_are_left_to_the_decoder(tmp_path):

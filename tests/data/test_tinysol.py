@@ -32,6 +32,7 @@ def test_known_layouts(tmp_path, write, table, audio):
     assert [c.fold for c in data.clips] == [2, 0, 4]
     assert data.names == {"Bass Tuba": "bass tuba", "Clarinet in Bb": "clarinet"}
     assert [c.tags for c in data.clips] == [(), ("retuned",), ()]
+    assert data.groups == ["Bass Tuba F#1", "Bass Tuba F2", "Clarinet in Bb D3"]
     assert data.clips[0].id == "BTb-ord-F#1-pp-N-N"
     assert all(len(read(c.source, 44100)) == 2205 for c in data.clips)
 

@@ -31,12 +31,12 @@ def test_official_split_and_labels(root):
     assert Counter(c.tags[0] for c in data.clips) == {"train": 24, "valid": 6, "test": 12}
     assert {c.fold for c in data.clips} == {-1}
     clip = next(c for c in data.clips if c.id == "f0003_0_throatclearing")
-    assert (clip.label, clip.tags) == ("throat clearing", ("train", "speaker:f0003"))
+    assert (clip.label, clip.tags, clip.group) == ("throat clearing", ("train",), "f0003")
 
 
 def test_one_split(root):
     data = load_dataset("vocalsound", root, split="test")
-    assert {c.tags[1] for c in data.clips} == {"speaker:f0008", "speaker:m0009"}
+    assert {c.group for c in data.clips} == {"f0008", "m0009"}
     with pytest.raises(DataError, match="no split 'eval'; one of train, valid, test"):
         load_dataset("vocalsound", root, split="eval")
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.neighbors import NearestCentroid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from residual_audio.data import Clip, Dataset, make_dataset
+from residual_audio.data import Clip, Dataset, make_dataset, stratified_folds
 from residual_audio.evaluation import CLASSIFIERS, EvaluationError, choose_classifier, classifier, classifiers
 from residual_audio.evaluation.classifiers.probe import INNER_FOLDS, NEVER, STRENGTHS, fit_probe
 from residual_audio.evaluation.metrics import margins, outcome
@@ -138,10 +138,25 @@ def test_the_strength_is_chosen_inside_the_training_clips(case):
     embeddings, data = case
     rows, targets = embeddings.float(), torch.from_numpy(data.targets)
     *_, strength = fit_probe(rows, targets, len(data.labels), seed=5)
-    inner = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=5)
+    inner = PredefinedSplit(stratified_folds(data.targets.tolist(), INNER_FOLDS, seed=5))
     search = GridSearchCV(LogisticRegression(max_iter=2000), {"C": STRENGTHS}, cv=inner)
     search.fit(StandardScaler().fit_transform(rows.double().numpy()), data.targets)
     assert strength == search.best_params_["C"]
+
+
+def test_the_strength_is_chosen_on_groups_that_were_not_learned_from():
+    """Clips of one group are copies of each other, and groups say nothing of the class: inner folds that split groups would not see it."""
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(np.repeat(rng.standard_normal((30, 40)), 6, axis=0) + 0.01 * rng.standard_normal((180, 40)))
+    targets, groups = torch.from_numpy(np.repeat(np.arange(30) % 3, 6)), np.repeat(np.arange(30), 6).tolist()
+    together, split = fit_probe(x, targets, 3, 0, groups), fit_probe(x, targets, 3, 0)
+    assert together[2] < split[2]
+    data = make_dataset(
+        "grouped", [Clip(str(i), "x.wav", "abc"[t], i // 6 % 5, f"g{g}") for i, (t, g) in enumerate(zip(targets, groups, strict=True))]
+    )
+    held = np.array([c.fold for c in data.clips]) != 0
+    ours = fit("probe", x, data).weight[0]
+    torch.testing.assert_close(ours, fit_probe(F.normalize(x, dim=-1)[held], targets[held], 3, 0, np.array(data.groups)[held].tolist())[0])
 
 
 @pytest.mark.parametrize("kind", LEARNED)

@@ -156,12 +156,12 @@ def test_folds_are_kept_or_made():
 
 def test_made_folds_keep_a_speaker_together():
     data = load_dataset("synthetic-voice", per_class=40)
-    clips = tuple(replace(c, fold=-1, tags=(f"speaker:{i // 4}",)) for i, c in enumerate(data.clips))
+    clips = tuple(replace(c, fold=-1, group=f"speaker {i // 4}") for i, c in enumerate(data.clips))
     made = with_folds(replace(data, clips=clips, folds="official-split"), "official")
     assert len({c.fold for c in made.clips}) == 5
-    assert all(len({c.fold for c in made.clips if c.tags == (f"speaker:{i}",)}) == 1 for i in range(80))
+    assert all(len({c.fold for c in made.clips if c.group == f"speaker {i}"}) == 1 for i in range(80))
     loose = with_folds(replace(data, clips=clips, folds="official-split"), "stratified")
-    assert any(len({c.fold for c in loose.clips if c.tags == (f"speaker:{i}",)}) > 1 for i in range(80))
+    assert any(len({c.fold for c in loose.clips if c.group == f"speaker {i}"}) > 1 for i in range(80))
 
 
 def test_a_fold_may_be_numbered_zero(tiny):

@@ -33,12 +33,9 @@ def grouped_parts(labels: Sequence[Any], groups: Sequence[Hashable], shares: Seq
     for own in sorted(ordered, key=lambda own: -members[own[0]].total()):
         for group in own:
             counts, clips = members[group], members[group].total()
-
-            def cost(f: int, counts: Counter[Any] = counts, clips: int = clips) -> tuple[float, float, int]:
-                spread = sum(n * (2 * filled[f][label] + n) / total[label] for label, n in counts.items())
-                return spread / shares[f], (2 * sizes[f] + clips) / shares[f], f
-
-            chosen = part[group] = min(range(len(shares)), key=cost)
+            rise = [sum(n * (2 * there[c] + n) / total[c] for c, n in counts.items()) for there in filled]
+            cost = [(rise[f] / share, (2 * sizes[f] + clips) / share, f) for f, share in enumerate(shares)]
+            chosen = part[group] = min(cost)[2]
             filled[chosen].update(counts)
             sizes[chosen] += clips
     return [part[group] for group in groups]

@@ -72,7 +72,8 @@ def paired_table(
     the mean over clips, with an interval over groups. ``t`` and ``p``: the corrected test over folds, in which a fold weighs by its
     clips; ``p_holm``: corrected for all pairs of the table. ``equivalent``: shown to differ by less than ``margin`` (``p_tost`` < 0.05).
     """
-    _, place, clips = np.unique(folds, return_inverse=True, return_counts=True)
+    _, place = np.unique(folds, return_inverse=True)
+    clips = np.bincount(place).astype(float)
     rows = []
     for against, name in combinations(correct, 2):
         difference = np.asarray(correct[name], dtype=float) - np.asarray(correct[against], dtype=float)

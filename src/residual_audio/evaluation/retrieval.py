@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 
-from ..data import Dataset
+from ..data import Clip, Dataset
 from ..models import Encoder
 from ..results import Result, provenance
 from .embedding import embed_readable
@@ -70,18 +70,27 @@ def rank_embeddings(queries: Float[np.ndarray, "query d"], items: Float[np.ndarr
     return Ranking(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("rank", "precision", "positives")))
 
 
+def texts_of(clip: Clip) -> list[str]:
+    """Its captions with their spaces tidied; empty ones do not count."""
+    return [text for text in (" ".join(caption.split()) for caption in clip.captions) if text]
+
+
+def caption_owners(dataset: Dataset, texts: Sequence[str]) -> Int[np.ndarray, " text"]:
+    """The clip that each caption was written for: the one that lists it earliest among its captions, the first of equals."""
+    best: dict[str, tuple[int, int]] = {}
+    for row, clip in enumerate(dataset.clips):
+        for place, text in enumerate(texts_of(clip)):
+            best[text] = min(best.get(text, (place, row)), (place, row))
+    return np.array([best[text][1] for text in texts], dtype=int)
+
+
 def caption_pairs(dataset: Dataset) -> tuple[list[str], csr_array]:
     """The different captions in the order of their first clip, and which clips each is true of ``[text, clip]``.
 
     A caption that several clips share is one query, and all of them are its positives.
     """
     place: dict[str, int] = {}
-    pairs = {
-        (place.setdefault(text, len(place)), row)
-        for row, clip in enumerate(dataset.clips)
-        for text in (" ".join(caption.split()) for caption in clip.captions)
-        if text
-    }
+    pairs = {(place.setdefault(text, len(place)), row) for row, clip in enumerate(dataset.clips) for text in texts_of(clip)}
     rows, columns = np.array(sorted(pairs), dtype=int).reshape(-1, 2).T
     return list(place), csr_array((np.ones(len(rows), dtype=bool), (rows, columns)), shape=(len(place), len(dataset)))
 
@@ -90,8 +99,8 @@ def caption_pairs(dataset: Dataset) -> tuple[list[str], csr_array]:
 class RetrievalResult(Result):
     """Both directions on the clips that could be read. Clips without a caption are candidates, but no queries.
 
-    Intervals resample the groups that queries belong to: of a clip its own; of a caption that of the first clip it is true of (``owners``).
-    So all captions of a recording are drawn together, and a caption that many clips share still counts once.
+    Intervals resample the groups that queries belong to: of a clip its own; of a caption that of the clip it was written for (``owners``,
+    see :func:`caption_owners`). So all captions of a recording are drawn together, and one that many clips share still counts once.
     """
 
     record: ClassVar[str] = "retrieval"
@@ -223,7 +232,7 @@ def retrieve(
     position = {text: i for i, text in enumerate(texts)}
     words = embedded[[position[text] for text in kept]]
     asking = np.flatnonzero(relevant.sum(0))
-    owners = relevant.indices[relevant.indptr[:-1]]  # of every caption the first clip: rows are sorted
+    owners = caption_owners(readable, kept)
     by_audio = rank_embeddings(audio[asking], words, csr_array(relevant.T)[asking])
     made_by = provenance(encoder, dataset)
     del made_by["dataset"]["classes"], made_by["dataset"]["folds"]  # labels and folds play no part

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from .metrics import per_class_mean
@@ -32,13 +33,13 @@ class Interval(NamedTuple):
 
 
 def group_numbers(groups: Groups, clips: int) -> tuple[np.ndarray, int]:
-    """Each clip's group as 0, 1, 2, …, and how many there are."""
+    """Each clip's group as 0, 1, 2, … in the order in which they come, and how many there are."""
     if groups is None:
         return np.arange(clips), clips
     if len(groups) != clips:
         raise ValueError(f"{len(groups)} groups for {clips} clips")
-    _, number = np.unique(np.asarray(groups, dtype=str), return_inverse=True)
-    return number, int(number.max(initial=-1)) + 1
+    number, names = pd.factorize(np.asarray(groups, dtype=object))
+    return number, len(names)
 
 
 def group_sums(values: np.ndarray, number: np.ndarray, count: int) -> np.ndarray:
@@ -56,7 +57,9 @@ def _weights(count: int, seed: int) -> Iterator[np.ndarray]:
 
 
 def _ends(samples: np.ndarray, level: float, count: int) -> tuple[np.ndarray, np.ndarray]:
-    r"""Percentiles of ``samples [resample, column]``, a little further out than the level says: $\Phi(-\sqrt{G/(G-1)}\, t_{G-1})$ instead of the tail.
+    r"""Percentiles of ``samples [resample, column]``, a little further out than the level says.
+
+    The tail is $\Phi(-\sqrt{G/(G-1)}\, t_{G-1})$.
 
     Percentiles of few draws are too narrow, by the missing degree of freedom and the normal tail (Hesterberg 2015).
     """
