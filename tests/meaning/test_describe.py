@@ -164,7 +164,7 @@ def test_texts_are_kept_by_revision(run, tiny):
 
 def test_other_weights_than_the_runs_are_refused(run):
     other = {**run.info, "model": {**run.info["model"], "revision": "sha256:other"}}
-    with pytest.raises(ValueError, match="other weights"):
+    with pytest.raises(ValueError, match="put the same checkpoint here"):
         describe(Run(run.store, other), template="{} that is not kept", select=False)
 
 

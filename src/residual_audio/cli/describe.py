@@ -101,7 +101,7 @@ def show(result: Description) -> None:
     for method, of_method in lists.groupby("method", sort=False):
         for _, r in of_method.nlargest(SHOWN, "z_null").iterrows():
             unit = r.label + (f" PC{r.component}" if r.component else "")
-            trust = (f"{r.z_dictionary:+.1f}", f"{r.z_null:+.1f}", f"{r.p_null:.2f}", f"{r.stability:.2f}")
+            trust = (f"{r.z_dictionary:+.1f}", f"{r.z_null:+.1f}", f"{r.p_null:.3f}", f"{r.stability:.2f}")
             screen.add_row(unit, SHORT[str(method)], escape(r.words), f"{100 * r.explained:.0f} %", *trust)
         screen.add_section()
     console.print(screen)

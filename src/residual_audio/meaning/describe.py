@@ -188,7 +188,7 @@ def coherent_stages(descriptions: pd.DataFrame, runs: Float[Tensor, "list run"])
         best = lists.nlargest(count, "z_null")
         for stage, here in [(-1, lists), *lists.groupby("stage")]:
             inside, expected = count if stage == -1 else int((best.stage == stage).sum()), len(here) / len(lists)
-            tested = count_test(runs[torch.from_numpy(here.index.to_numpy())])
+            tested = count_test(runs[here.index.tolist()])
             rows.append(
                 {
                     "method": method,
