@@ -16,6 +16,7 @@ ROOMS = (
         "options",
         "writing",
         "media",
+        "workers",
         "units",
         "results",
         "audio",

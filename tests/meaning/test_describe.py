@@ -133,7 +133,16 @@ def test_a_selection_that_cannot_be_made_is_left_out_and_told(tiny, tmp_path):
 def test_the_most_coherent_heads_are_counted_by_stage():
     lists = pd.DataFrame({"kind": "head", "component": 0, "method": "textspan", "stage": [0] * 10 + [1] * 30,
                           "z_null": [5.0] * 3 + [0.0] * 36 + [4.0], "p_null": [0.01] * 3 + [0.5] * 37})  # fmt: skip
-    table = coherent_stages(lists).set_index("stage")
+    runs = torch.rand(40, 100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    runs[:3, 0] = 2.0
+    runs[3:, 0] = 0.5
+    both = coherent_stages(pd.concat([lists, lists.assign(method="somp")], ignore_index=True), torch.cat([runs, runs]))
+    everywhere = both[both.stage == -1]
+    assert everywhere.significant.tolist() == [3, 3]
+    assert everywhere.expected_significant.between(1.5, 2.5).all(), "about a twentieth of forty"
+    assert everywhere.p_holm.tolist() == pytest.approx((2 * everywhere.p_count).clip(upper=1).tolist()), "two methods"
+    table = both[(both.method == "textspan") & (both.stage >= 0)].set_index("stage")
+    assert table.p_count[0] <= 0.05 < table.p_count[1] == 1.0
     assert table.most_coherent.to_dict() == {0: 3, 1: 1}
     assert table.loc[0, "ratio"] == pytest.approx((3 / 4) / (10 / 40))
     assert table.significant.to_dict() == {0: 3, 1: 0}

@@ -6,9 +6,9 @@ import torch
 from sklearn.linear_model import LinearRegression, OrthogonalMatchingPursuit
 
 from residual_audio.meaning.correlation import correlated_words, matching_pursuits, score_directions
-from residual_audio.meaning.somp import somp
-from residual_audio.meaning.span import principal_span, square_root
-from residual_audio.meaning.textspan import textspan, textspan_inside
+from residual_audio.meaning.somp import pursuits, somp
+from residual_audio.meaning.span import principal_span
+from residual_audio.meaning.textspan import textspan, textspans
 
 
 def unit_rows(rng, count, d):
@@ -60,13 +60,27 @@ def test_textspan_stops_when_all_is_explained(problem):
     assert float(choice.explained[-1]) == pytest.approx(1.0)
 
 
-def test_a_square_root_of_the_second_moments_stands_for_all_clips(problem):
+def test_second_moments_stand_for_all_clips_also_of_resamples(problem):
     rows, texts = problem
-    span = principal_span(rows, 1.0)
-    whole = textspan(rows, texts, 5)
-    short = textspan_inside(square_root(span.scores), texts @ span.axes.T, 5, span.total)
-    assert short.words.tolist() == whole.words.tolist()
-    assert torch.allclose(short.explained, whole.explained)
+    draw = torch.randint(40, (40,), generator=torch.Generator().manual_seed(0))
+    for span, clips in ((principal_span(rows, 1.0), rows), (principal_span(rows, 1.0).drawn(draw), rows[draw] - rows[draw].mean(0))):
+        assert torch.allclose(span.scores.T @ span.scores, span.second.diag(), atol=1e-9 * span.total), "axes are principal"
+        whole, short = textspan(clips, texts, 5), textspans((texts @ span.axes.T)[None], span.second, 5, span.total).one(0)
+        assert short.words.tolist() == whole.words.tolist()
+        assert torch.allclose(short.explained, whole.explained)
+
+
+@pytest.mark.parametrize("method", ["textspan", "somp"])
+def test_permuted_runs_side_by_side_are_each_its_own(problem, method):
+    rows, texts = problem
+    span, random = principal_span(rows, 1.0), torch.Generator().manual_seed(1)
+    orders = torch.stack([torch.randperm(24, generator=random) for _ in range(6)])
+    words = texts @ span.axes[:, orders].permute(1, 2, 0)
+    many = textspans(words, span.second, 5) if method == "textspan" else pursuits(words, span.scores, texts @ texts.T, 5)
+    for run, order in enumerate(orders):
+        moved = span.scores @ span.axes[:, order]
+        alone = slow_textspan(moved.numpy(), texts.numpy(), 5) if method == "textspan" else slow_somp(moved.numpy(), texts.numpy(), 5)[0]
+        assert many.one(run).words.tolist() == alone
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -78,9 +92,9 @@ def test_one_signal_is_scikit_learns_omp(seed):
     assert set(choice.words.tolist()) == set(np.flatnonzero(oracle.coef_).tolist())
     assert float(choice.explained[-1]) == pytest.approx(1 - np.square(signal.numpy() - oracle.predict(texts.numpy().T)).sum()
                                                        / np.square(signal.numpy()).sum())  # fmt: skip
-    words, explained = matching_pursuits(signal[None], texts, 5)
-    assert words[0].tolist() == choice.words.tolist()
-    assert torch.allclose(explained[0], choice.explained)
+    pursued = matching_pursuits(signal[None] @ texts.T, signal.square().sum()[None], texts @ texts.T, 5).one(0)
+    assert pursued.words.tolist() == choice.words.tolist()
+    assert torch.allclose(pursued.explained, choice.explained)
 
 
 def slow_somp(rows, texts, count):
@@ -105,7 +119,7 @@ def test_many_signals_are_tropps(problem):
 
 def test_pursuits_side_by_side_are_each_its_own(problem):
     rows, texts = problem
-    words, explained = matching_pursuits(rows[:7], texts, 4)
+    words, explained = matching_pursuits(rows[:7] @ texts.T, rows[:7].square().sum(1), texts @ texts.T, 4)
     for row, chosen, share in zip(rows[:7], words, explained, strict=True):
         alone = somp(row[None], texts, 4)
         assert chosen.tolist() == alone.words.tolist()
@@ -114,7 +128,7 @@ def test_pursuits_side_by_side_are_each_its_own(problem):
 
 def test_a_direction_that_one_word_explains_needs_no_second():
     texts = unit_rows(np.random.default_rng(0), 10, 8)
-    words, explained = matching_pursuits(2.5 * texts[[3]], texts, 3)
+    words, explained = matching_pursuits(2.5 * texts[[3]] @ texts.T, torch.tensor([6.25], dtype=torch.float64), texts @ texts.T, 3)
     assert words[0].tolist() == [3, -1, -1]
     assert torch.allclose(explained[0], torch.ones(3, dtype=torch.float64))
     assert somp(2.5 * texts[[3]], texts, 3).words.tolist() == [3]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +11,10 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float, Int
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from ..spectra import Moments
+from ..workers import one_core_each
 from .groups import Draws, Rows, group_weights
 from .measures import CONTROL, ONE, Spectrum, derived_measures, neighbour_measures, one_measures, spectrum_measures
 from .neighbours import Neighbours, Search
@@ -79,36 +78,40 @@ def spectral_values(variance: Spectrum) -> dict[str, np.ndarray]:
 
 
 def resampled_variance(
-    x: Float[Tensor, "point unit d"], weights: Float[np.ndarray, "resample point"], size: Float[Tensor, " unit"]
-) -> Iterator[Float[Tensor, "resample axis"]]:
-    """Unit by unit, the spectra of the resamples: moments are sums over points, so weighted sums are the moments of a resample."""
-    w = torch.from_numpy(weights)
-    count, d = w.sum(1).to(torch.int64), x.shape[-1]
+    points: Float[Tensor, "point d"], weights: Float[Tensor, "resample point"], size: Float[Tensor, ""]
+) -> Float[Tensor, "resample axis"]:
+    """The spectra of a unit's resamples: moments are sums over points, so weighted sums are the moments of a resample."""
+    d = points.shape[-1]
     upper = torch.triu_indices(d, d)
+    half = weights.new_zeros(len(weights), upper.shape[1])
     at_once = max(1, NUMBERS_AT_ONCE // upper.shape[1])
-    for unit in range(x.shape[1]):
-        points, half = x[:, unit], w.new_zeros(len(w), upper.shape[1])
-        for start in range(0, len(points), at_once):
-            part = points[start : start + at_once]
-            half += w[:, start : start + at_once] @ (part[:, upper[0]] * part[:, upper[1]])
-        second = w.new_zeros(len(w), d, d)
-        second[:, upper[0], upper[1]] = half
-        second[:, upper[1], upper[0]] = half
-        variance = _variance(Moments(count, w @ points, second))
-        yield _without_noise(variance, size[unit].expand(len(w)))
+    for start in range(0, len(points), at_once):
+        part = points[start : start + at_once]
+        half += weights[:, start : start + at_once] @ (part[:, upper[0]] * part[:, upper[1]])
+    second = weights.new_zeros(len(weights), d, d)
+    second[:, upper[0], upper[1]] = half
+    second[:, upper[1], upper[0]] = half
+    moments = Moments(weights.sum(1).to(torch.int64), weights @ points, second)
+    return _without_noise(_variance(moments), size.expand(len(weights)))
 
 
-def spectral_part(x: Float[Tensor, "point unit d"], groups: Int[np.ndarray, " point"], resamples: int, seed: int) -> Dimensions:
+def spectral_part(
+    x: Float[Tensor, "point unit d"], groups: Int[np.ndarray, " point"], resamples: int, seed: int, pool: Executor
+) -> Dimensions:
     """The measures of the spectrum, with errors by a bootstrap over groups (NaN with few of them, or without resamples)."""
     centred = x - x.mean(0)
     size = x.square().sum(-1).mean(0)
     variance = _without_noise(_variance(Moments.of(centred)), size)
     columns = spectral_values(variance)
-    errors = {name: np.full(len(values), np.nan) for name, values in columns.items()}
+    errors = pd.DataFrame(np.nan, index=range(x.shape[1]), columns=list(columns))
     if resamples > 1 and groups.max() + 1 >= FEWEST_GROUPS:
-        for unit, again in enumerate(resampled_variance(centred, group_weights(groups, resamples, seed), size)):
-            for name, values in spectral_values(again).items():
-                errors[name][unit] = values.std(ddof=1)
+        weights = torch.from_numpy(group_weights(groups, resamples, seed))
+
+        def spread(unit: int) -> dict[str, float]:
+            again = spectral_values(resampled_variance(centred[:, unit], weights, size[unit]))
+            return {name: float(values.std(ddof=1)) for name, values in again.items()}
+
+        errors = pd.DataFrame(list(pool.map(spread, range(x.shape[1]))))
     together = {column: values for name in columns for column, values in ((name, columns[name]), (f"{name}_se", errors[name]))}
     return Dimensions(pd.DataFrame(together), variance)
 
@@ -176,7 +179,6 @@ def estimate_dimensions(
     parts = Draws([], []) if draws is None else draws
     versions = {ONE: parts.one, CONTROL: parts.control}
     share = parts.clips / len(x) if parts.one else 1.0
-    linear = spectral_part(x, of, resamples, seed)
     units = x.transpose(0, 1).contiguous().numpy()
 
     def one(points: np.ndarray) -> tuple[dict[str, Any], dict[str, list[dict[str, float]]]]:
@@ -189,7 +191,8 @@ def estimate_dimensions(
             advance(1)
         return row, drawn
 
-    with threadpool_limits(1), ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+    with one_core_each(threads) as pool:
+        linear = spectral_part(x, of, resamples, seed, pool)
         outcomes = list(pool.map(one, units))
     nonlinear = pd.DataFrame([row for row, _ in outcomes])
     table = pd.concat([nonlinear[COUNTED], linear.table, nonlinear.drop(columns=COUNTED)], axis=1)

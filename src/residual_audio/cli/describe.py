@@ -31,7 +31,7 @@ def describe(
     method: Annotated[str, typer.Option(help="textspan, somp, correlation; comma-separated.")] = "textspan,somp,correlation",
     words: Annotated[int, typer.Option(min=2, help="Words per list.")] = 5,
     components: Annotated[int, typer.Option(min=1, help="Principal components of each unit that the correlation route names.")] = 5,
-    permutations: Annotated[int, typer.Option(min=2, help="Permuted runs of each method for the null of the coherence.")] = 50,
+    permutations: Annotated[int, typer.Option(min=2, help="Permuted runs of each method for the null of the coherence.")] = 999,
     resamples: Annotated[int, typer.Option(min=0, help="Bootstrap resamples of the clips for the stability of words.")] = 20,
     template: Annotated[
         str, typer.Option(help="A set of prompts, or your own text with {}, around each concept; plain: the concept itself.")
@@ -52,7 +52,8 @@ def describe(
 
     `tables/words` has one row per word, `tables/descriptions` one row per list: variance explained, coherence against random words
     (z_dictionary) and against the same method on permuted data (z_null, p_null), stability over resampled clips.
-    `tables/coherent_stages` says in which stage the most coherent heads are; `tables/selection` how accurate the model stays with k heads.
+    `tables/coherent_stages` says how many heads are coherent, whether that is more than chance, and in which stage; `tables/selection`
+    how accurate the model stays with k heads.
 
     ```
     residual-audio extract tiny synthetic --granularity head,embedding,direct --out runs/synthetic
@@ -100,10 +101,12 @@ def show(result: Description) -> None:
     for method, of_method in lists.groupby("method", sort=False):
         for _, r in of_method.nlargest(SHOWN, "z_null").iterrows():
             unit = r.label + (f" PC{r.component}" if r.component else "")
-            trust = (f"{r.z_dictionary:+.1f}", f"{r.z_null:+.1f}", f"{r.p_null:.2f}", f"{r.stability:.2f}")
+            trust = (f"{r.z_dictionary:+.1f}", f"{r.z_null:+.1f}", f"{r.p_null:.3f}", f"{r.stability:.2f}")
             screen.add_row(unit, SHORT[str(method)], escape(r.words), f"{100 * r.explained:.0f} %", *trust)
         screen.add_section()
     console.print(screen)
+    for line in counted(result):
+        console.print(line, highlight=False, soft_wrap=True)
     summary = result.tables.get("selection_summary")
     if summary is not None:
         columns = ("ranking", "MLPs", "no head", f"{summary.few[0]} heads", "all", "k for 95 % of it")
@@ -114,3 +117,13 @@ def show(result: Description) -> None:
         console.print(kept)
     elif info["selection"].startswith("left out"):
         console.print(f"selection {info['selection']}", highlight=False)
+
+
+def counted(result: Description) -> list[str]:
+    """How many heads are coherent by each method, and whether that is more than chance."""
+    table = result.tables["coherent_stages"]
+    return [
+        f"{r.method}: {r.significant} of {r.heads} heads coherent at p ≤ 0.05 ({r.expected_significant:.1f} in permuted runs); "
+        f"p of the count {r.p_count:.3f}, after Holm {r.p_holm:.3f}"
+        for r in table[table.stage == -1].itertuples()
+    ]

@@ -2,7 +2,7 @@ r"""Do the chosen words belong together? Their mean pairwise cosine, against ran
 
 Random sets of the dictionary have a known mean and variance (closed form, no sampling). But greedy methods do not draw at random: TextSpan
 projects every chosen word out, so its sets are more diverse than chance and the closed form alone is biased. The second null runs the same
-method on permuted data.
+method on permuted data: the same permutations for all units, so that also the *number* of coherent units has a null.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
+from scipy.stats import rankdata
 from torch import Tensor
+
+LEVEL = 0.05  # a list with a p up to this counts as coherent
 
 
 class Dealt(NamedTuple):
@@ -21,15 +24,6 @@ class Dealt(NamedTuple):
 
     mean: float
     std: float
-
-
-def coherence(directions: Float[Tensor, "word d"]) -> float:
-    """Mean cosine over pairs of unit vectors; NaN for fewer than two."""
-    count = len(directions)
-    if count < 2:
-        return float("nan")
-    x = directions.to(torch.float64)
-    return float((x.sum(0).square().sum() - x.square().sum()) / (count * (count - 1)))
 
 
 def dealt(texts: Float[Tensor, "text d"], size: int) -> Dealt:
@@ -56,6 +50,18 @@ def z_score(value: float, mean: float, std: float) -> float:
     return (value - mean) / std if std > 1e-12 else float("nan")
 
 
+def coherences(gram: Float[Tensor, "text text"], words: Int[Tensor, "run word"]) -> Float[Tensor, " run"]:
+    """The coherence of many lists from the cosines of all words; −1: no word. NaN for fewer than two.
+
+    Rounded, so that the same words in another order are as coherent, to the last digit.
+    """
+    there = (words >= 0).to(gram)
+    pairs = gram[words[:, :, None], words[:, None, :]] * there[:, :, None] * there[:, None, :]
+    count = there.sum(1)
+    own = pairs.diagonal(dim1=1, dim2=2).sum(1)
+    return torch.where(count > 1, (pairs.sum((1, 2)) - own) / (count * (count - 1)), torch.nan).round(decimals=12)
+
+
 class Null(NamedTuple):
     """A value among those of permuted data: z, and p = (1 + #{permuted ≥ value}) / (1 + permutations)."""
 
@@ -63,12 +69,32 @@ class Null(NamedTuple):
     p: float
 
 
-def against(value: float, permuted: Sequence[float]) -> Null:
-    """NaN where the value, or too few of the permuted ones, exist."""
-    others = torch.tensor([v for v in permuted if v == v], dtype=torch.float64)
-    if value != value or len(others) < 2:
+def against(runs: Float[Tensor, " run"]) -> Null:
+    """The first run is the observed one, the others are permuted. NaN where its value, or too few of the others, exist."""
+    others = runs[1:][~runs[1:].isnan()]
+    if runs[0].isnan() or len(others) < 2:
         return Null(float("nan"), float("nan"))
-    return Null(z_score(value, float(others.mean()), float(others.std())), float((1 + (others >= value).sum()) / (1 + len(others))))
+    value = float(runs[0])
+    return Null(z_score(value, float(others.mean()), float(others.std())), (1 + int((others >= value).sum())) / len(runs))
+
+
+class Count(NamedTuple):
+    """How many units are coherent (p ≤ level), how many are in the mean of the permuted runs, and the p of as many or more."""
+
+    significant: int
+    expected: float
+    p: float
+
+
+def count_test(runs: Float[Tensor, "unit run"], level: float = LEVEL) -> Count:
+    """Of units under the same permutations. In every run, observed (the first) or permuted, a unit has its p among all runs.
+
+    Under the null the runs are exchangeable, whatever units share with each other: the p of the count is exact.
+    """
+    values = runs.nan_to_num(nan=-torch.inf).numpy()
+    p = rankdata(-values, method="max", axis=1) / values.shape[1]
+    counts = (p <= level).sum(0)
+    return Count(int(counts[0]), float(counts[1:].mean()), float((counts >= counts[0]).mean()))
 
 
 def word_stability(words: Int[Tensor, " word"], resampled: Sequence[Int[Tensor, " _"]]) -> Float[Tensor, " word"]:

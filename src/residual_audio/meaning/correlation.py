@@ -7,10 +7,11 @@ moves when the component does. OMP then finds words for v. Nothing is held, and 
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from .textspan import Choice
+from .somp import orthogonal
+from .textspan import Choice, Choices
 
 
 def score_directions(
@@ -23,34 +24,30 @@ def score_directions(
     return (counts * (scores - mean)) @ embeddings
 
 
-def matching_pursuits(
-    signals: Float[Tensor, "signal d"], texts: Float[Tensor, "text d"], count: int
-) -> tuple[Int[Tensor, "signal word"], Float[Tensor, "signal word"]]:
-    """Orthogonal matching pursuit of each signal on its own, all at once: words, and the share of its square explained so far.
+def matching_pursuits(products: Float[Tensor, "signal text"], total: Float[Tensor, " signal"], gram: Tensor, count: int) -> Choices:
+    """Orthogonal matching pursuit of each signal on its own, all at once, from its inner products with the words and its square ``total``.
 
-    Where no word can explain more, the word is −1.
+    ``gram``: inner products of the words. ``explained``: the share of a signal's square.
     """
-    total = signals.square().sum(1)
-    left, rows = signals, torch.arange(len(signals))
-    basis = signals.new_zeros(len(signals), 0, signals.shape[1])
-    words: list[Tensor] = []
+    signals, rows = len(products), torch.arange(len(products))
+    left, free = products, torch.ones_like(products, dtype=torch.bool)
+    chosen: list[Tensor] = []
     explained: list[Tensor] = []
-    for _ in range(min(count, *texts.shape)):
-        strength = (left @ texts.T).abs()
-        for before in words:
-            strength[rows, before] = -1.0
-        best = strength.argmax(1)
-        fresh = texts[best]
-        for _ in range(2):  # twice, against rounding
-            fresh = fresh - torch.einsum("sb,sbd->sd", torch.einsum("sd,sbd->sb", fresh, basis), basis)
-        length = fresh.norm(dim=1, keepdim=True)
-        over = (length[:, 0] <= 1e-9) | (left.square().sum(1) <= 1e-18 * total)
-        fresh = torch.where(over[:, None], 0.0, fresh / length)
-        left = left - (left * fresh).sum(1, keepdim=True) * fresh
-        basis = torch.cat([basis, fresh[:, None]], 1)
-        words.append(torch.where(over, -1, best))
-        explained.append(1 - left.square().sum(1) / total)
-    return torch.stack(words, 1), torch.stack(explained, 1)
+    before: list[Tensor] = []
+    done, over = total.new_zeros(signals), torch.zeros(signals, dtype=torch.bool)
+    for _ in range(min(count, *gram.shape)):
+        best = torch.where(free, left.abs(), -1.0).argmax(1)
+        onto, length = orthogonal(gram, best, before)
+        over = over | (length <= 1e-12) | (total - done <= 1e-12 * total)
+        inverse = torch.where(over, 0.0, length.rsqrt())
+        onto, along = onto * inverse[:, None], left[rows, best] * inverse
+        left = left - along[:, None] * onto
+        done = done + along.square()
+        free[rows, best] = False
+        before.append(onto)
+        chosen.append(torch.where(over, -1, best))
+        explained.append(done / total)
+    return Choices(torch.stack(chosen, 1), torch.stack(explained, 1))
 
 
 def correlated_words(
@@ -58,5 +55,5 @@ def correlated_words(
 ) -> Choice:
     """OMP on the direction of one component's scores; ``explained`` is of that direction's square, not of the unit's variance."""
     scores, embeddings, texts = (x.to(torch.float64) for x in (scores, embeddings, texts))
-    words, explained = matching_pursuits(score_directions(scores[None], embeddings), texts, count)
-    return Choice(words[0][words[0] >= 0], explained[0][words[0] >= 0])
+    direction = score_directions(scores[None], embeddings)
+    return matching_pursuits(direction @ texts.T, direction.square().sum(1), texts @ texts.T, count).one(0)

@@ -7,13 +7,21 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
+import torch
 import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
 
+from ..analysis.groups import group_codes
+from ..evaluation.paired import holm
 from ..extraction import Run
 from ..models import Encoder
 from ..results import Result
 from ..units import WRITERS, Unit
+from ..workers import one_core_each
+from .coherence import count_test
 from .dictionary import Dictionary, MeaningError, load_dictionary
 from .lists import APPROXIMATIONS, METHODS, Chooser, Choosing, WordList
 from .shares import share_groups, unit_embeddings
@@ -47,7 +55,7 @@ def describe(
     methods: Sequence[str] = METHODS,
     words: int = 5,
     components: int = 5,
-    permutations: int = 50,
+    permutations: int = 999,
     resamples: int = 20,
     span: float = 0.99,
     template: str = "plain",
@@ -78,20 +86,28 @@ def describe(
     clips = run.clips
     if len(clips) < 3:
         raise MeaningError(f"the run has {len(clips)} readable clips; words need at least 3 to vary over")
-    chooser = Chooser(texts, unit_embeddings(run), how)
+    chooser = Chooser(texts, unit_embeddings(run), how, group_codes(clips))
     word_rows: list[dict] = []
     list_rows: list[dict] = []
-    for group, shares in share_groups(run, chosen):
-        for i, unit in enumerate(group):
-            for one in chooser.lists(shares[:, i], run.units.index(unit)):
-                word_rows += word_records(unit, one, book, clips)
-                list_rows.append(list_record(unit, one, book, clips, how))
-            if advance is not None:
-                advance(1)
+    runs: list[Tensor] = []
+
+    def lists(shares: Float[Tensor, "clip d"]) -> list[WordList]:
+        own = chooser.lists(shares)
+        if advance is not None:
+            advance(1)
+        return own
+
+    with one_core_each() as pool:
+        for group, shares in share_groups(run, chosen):
+            for unit, own in zip(group, pool.map(lists, shares.unbind(1)), strict=True):
+                for one in own:
+                    word_rows += word_records(unit, one, book, clips)
+                    list_rows.append(list_record(unit, one, book, clips, how))
+                    runs.append(one.runs)
     if not list_rows:
         raise MeaningError("none of the chosen units varies over these clips, so there is nothing to name")
     tables = {"words": pd.DataFrame(word_rows), "descriptions": pd.DataFrame(list_rows)}
-    tables["coherent_stages"] = coherent_stages(tables["descriptions"])
+    tables["coherent_stages"] = coherent_stages(tables["descriptions"], torch.stack(runs))
     if select:
         from .selection import selection_tables
 
@@ -158,18 +174,21 @@ def list_record(unit: Unit, one: WordList, book: Dictionary, clips: pd.DataFrame
     }
 
 
-def coherent_stages(descriptions: pd.DataFrame) -> pd.DataFrame:
-    """Where the most coherent tenth of the heads is, by method (of the correlation route: by first components).
+def coherent_stages(descriptions: pd.DataFrame, runs: Float[Tensor, "list run"]) -> pd.DataFrame:
+    """Where the coherent heads are, by method (of the correlation route: by first components); stage −1 is all of them.
 
-    ``share``: of those heads, in this stage; ``expected``: the stage's part of all heads; ``significant``: heads with p ≤ 0.05.
+    ``significant``: heads with p ≤ 0.05; ``expected_significant``: their mean number in permuted runs; ``p_count``: how often a run has as
+    many (:func:`.coherence.count_test`, ``runs`` as in :class:`.WordList`); ``p_holm``: after Holm over the methods (of a stage: over
+    methods and stages). ``share``: of the most coherent tenth of the heads, in this stage; ``expected``: the stage's part of all heads.
     """
     heads = descriptions[(descriptions.kind == "head") & (descriptions.component <= 1)].dropna(subset=["z_null"])
     rows = []
     for method, lists in heads.groupby("method", sort=False):
         count = max(1, round(MOST_COHERENT * len(lists)))
         best = lists.nlargest(count, "z_null")
-        for stage, here in lists.groupby("stage"):
-            inside, expected = int((best.stage == stage).sum()), len(here) / len(lists)
+        for stage, here in [(-1, lists), *lists.groupby("stage")]:
+            inside, expected = count if stage == -1 else int((best.stage == stage).sum()), len(here) / len(lists)
+            tested = count_test(runs[here.index.tolist()])
             rows.append(
                 {
                     "method": method,
@@ -180,8 +199,16 @@ def coherent_stages(descriptions: pd.DataFrame) -> pd.DataFrame:
                     "expected": expected,
                     "ratio": inside / count / expected,
                     "mean_z_null": float(here.z_null.mean()),
-                    "significant": int((here.p_null <= 0.05).sum()),
+                    "significant": tested.significant,
+                    "expected_significant": tested.expected,
+                    "p_count": tested.p,
                 }
             )
-    columns = ["method", "stage", "heads", "most_coherent", "share", "expected", "ratio", "mean_z_null", "significant"]
-    return pd.DataFrame(rows, columns=columns)
+    columns = ["method", "stage", "heads", "most_coherent", "share", "expected", "ratio", "mean_z_null", "significant",
+               "expected_significant", "p_count"]  # fmt: skip
+    table = pd.DataFrame(rows, columns=columns)
+    table["p_holm"] = np.nan
+    for family in (table.stage == -1, table.stage >= 0):
+        if family.any():
+            table.loc[family, "p_holm"] = holm(table.p_count[family].to_numpy(dtype=float))
+    return table

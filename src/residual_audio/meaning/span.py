@@ -11,21 +11,30 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Span:
-    """Orthonormal ``axes`` by falling variance, and every clip's ``scores`` on them, about the mean. ``total``: the sum of all squares."""
+    """Orthonormal principal ``axes``, and every clip's ``scores`` on them, about the mean. ``total``: the sum of all squares.
+
+    Scores on different axes are uncorrelated, so all second moments are in ``second``.
+    """
 
     axes: Float[Tensor, "axis d"]
     scores: Float[Tensor, "clip axis"]
     total: float
 
     @property
+    def second(self) -> Float[Tensor, " axis"]:
+        """The sum of squares along each axis."""
+        return self.scores.square().sum(0)
+
+    @property
     def ratio(self) -> Float[Tensor, " axis"]:
         """Each axis's share of the variance."""
-        return self.scores.square().sum(0) / self.total
+        return self.second / self.total
 
     def drawn(self, clips: Int[Tensor, " draw"]) -> Span:
-        """The same axes with the clips that a resample drew, about their own mean."""
+        """The same subspace with the clips that a resample drew, about their own mean, and turned to its principal axes."""
         scores = self.scores[clips] - self.scores[clips].mean(0)
-        return Span(self.axes, scores, float(scores.square().sum()))
+        _, turn = torch.linalg.eigh(scores.T @ scores)
+        return Span(turn.T @ self.axes, scores @ turn, float(scores.square().sum()))
 
 
 def principal_span(shares: Float[Tensor, "clip d"], share: float = 0.99) -> Span:
@@ -38,9 +47,3 @@ def principal_span(shares: Float[Tensor, "clip d"], share: float = 0.99) -> Span
     reached = singular.square().cumsum(0) / singular.square().sum()
     count = min(int((reached < share).sum()) + 1, len(singular))
     return Span(axes[:count], centred @ axes[:count].T, total)
-
-
-def square_root(scores: Float[Tensor, "clip axis"]) -> Float[Tensor, "axis axis"]:
-    """Rows with the same second moments as the scores: as many as there are axes, not as there are clips."""
-    values, vectors = torch.linalg.eigh(scores.T @ scores)
-    return values.clamp_min(0).sqrt()[:, None] * vectors.T

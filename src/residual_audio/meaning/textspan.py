@@ -3,8 +3,9 @@ r"""TextSpan (Gandelsman, Efros & Steinhardt 2024): the words whose directions e
 Words are seen through the unit's own span. Then, again and again: take the word j with the largest $\sum_i \langle x_i, r_j \rangle^2$, and
 project its direction out of the rows *and* out of all other words.
 
-Invariant: what is explained is the rows' part inside the span of the chosen words. Rows count only through their second moments, so a
-square root of those (:func:`.span.square_root`) may stand for all clips.
+Invariant: what is explained is the rows' part inside the span of the chosen words. Rows count only through their second moments, which on
+principal axes are one number per axis: no clip is needed. With $u_1, u_2, …$ the directions chosen so far, $c_l(j) = w_j \cdot u_l$ and
+$C$ the second moments, the strength $w_j^T (I - UU^T) C (I - UU^T) w_j$ is updated from inner products with the words as they were.
 """
 
 from __future__ import annotations
@@ -22,36 +23,60 @@ class Choice(NamedTuple):
     words: Int[Tensor, " word"]
     explained: Float[Tensor, " word"]
 
-    @classmethod
-    def of(cls, words: list[int], explained: list[float]) -> Choice:
-        return cls(torch.tensor(words, dtype=torch.int64), torch.tensor(explained, dtype=torch.float64))
+
+class Choices(NamedTuple):
+    """The same for several signals (units, resamples, permutations) at once; −1 where no more words can explain anything."""
+
+    words: Int[Tensor, "signal word"]
+    explained: Float[Tensor, "signal word"]
+
+    def one(self, signal: int) -> Choice:
+        """Those of one signal."""
+        chosen = self.words[signal] >= 0
+        return Choice(self.words[signal][chosen], self.explained[signal][chosen])
 
 
 def textspan(rows: Float[Tensor, "row d"], texts: Float[Tensor, "text d"], count: int) -> Choice:
     """``rows``: a unit's centred shares. Fewer than ``count`` words if no more can explain anything."""
     rows, texts = rows.to(torch.float64), texts.to(torch.float64)
     _, singular, axes = torch.linalg.svd(rows, full_matrices=False)
-    axes = axes[singular > 1e-9 * singular[:1]]
-    return textspan_inside(rows @ axes.T, texts @ axes.T, count, float(rows.square().sum()))
+    inside = singular > 1e-9 * singular[:1]
+    return textspans((texts @ axes[inside].T)[None], singular[inside].square(), count).one(0)
 
 
-def textspan_inside(rows: Float[Tensor, "row axis"], words: Float[Tensor, "text axis"], count: int, total: float) -> Choice:
-    """The same with rows and words in coordinates of the unit's span; ``total`` is what explained shares are of."""
-    chosen: list[int] = []
-    explained: list[float] = []
-    left, products, done = words, words @ rows.T, 0.0
-    smallest = 1e-9 * words.norm(dim=1)
-    for _ in range(min(count, *words.shape)):
-        strength = products.square().sum(1)
-        strength[chosen] = -1.0
-        best = int(strength.argmax())
-        length = left[best].norm()
-        if length <= smallest[best] or strength[best] <= 1e-18 * total:
-            break
-        direction, along = left[best] / length, products[best] / length
-        inner = left @ direction
-        left, products = left - torch.outer(inner, direction), products - torch.outer(inner, along)
-        done += float(along.square().sum())
-        chosen.append(best)
+def textspans(words: Float[Tensor, "signal text axis"], second: Float[Tensor, " axis"], count: int, total: float | None = None) -> Choices:
+    """All signals at once, each with its words in coordinates of the principal axes; ``second``: the rows' sum of squares along those.
+
+    ``total`` is what explained shares are of; where it is not given, the sum of ``second``.
+    """
+    signals, rows = len(words), torch.arange(len(words))
+    total = float(second.sum()) if total is None else total
+    strength = words.square() @ second
+    smallest = 1e-12 * words.square().sum(-1)
+    directions: list[Tensor] = []
+    along: list[Tensor] = []
+    chosen: list[Tensor] = []
+    explained: list[Tensor] = []
+    done, over = words.new_zeros(signals), torch.zeros(signals, dtype=torch.bool)
+    for _ in range(min(count, *words.shape[1:])):
+        best = strength.argmax(1)
+        left = words[rows, best]
+        for _ in range(2):  # twice, against rounding
+            for u in directions:
+                left = left - (left * u).sum(1, keepdim=True) * u
+        square = left.square().sum(1)
+        over = over | (square <= smallest[rows, best]) | (strength[rows, best] <= 1e-12 * total)
+        u = torch.where(over[:, None], 0.0, left / square.sqrt()[:, None])
+        stretched = second * u
+        c, e = torch.bmm(words, torch.stack([u, stretched], -1)).unbind(-1)
+        for before, c_before in zip(directions, along, strict=True):
+            e = e - c_before * (before * stretched).sum(1, keepdim=True)
+        explains = (u * stretched).sum(1)
+        strength = strength - 2 * c * e + c.square() * explains[:, None]
+        strength[rows, best] = -torch.inf
+        done = done + explains
+        directions.append(u)
+        along.append(c)
+        chosen.append(torch.where(over, -1, best))
         explained.append(done / total)
-    return Choice.of(chosen, explained)
+    return Choices(torch.stack(chosen, 1), torch.stack(explained, 1))

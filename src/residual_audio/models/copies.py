@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
 import torch
 
+from ..workers import one_core_each
 from .encoder import Encoder
 from .fused import fuse_copy
 
@@ -44,16 +43,6 @@ class Cores:
     def encoders(self) -> list[Encoder]:
         return [twin(self.encoder) for _ in range(self.count)] if self.count > 1 else [self.encoder]
 
-    @contextmanager
-    def _pool(self, workers: int) -> Iterator[ThreadPoolExecutor]:
-        before = torch.get_num_threads()
-        try:
-            with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-                yield pool
-        finally:
-            # The matrix library keeps one setting for all threads.
-            torch.set_num_threads(before)
-
     def map(self, work: Callable[..., Any], *columns: Sequence[Any]) -> list[Any]:
         """``work(encoder, *items)`` for every row of ``columns``, at most one per core at a time; results in order."""
         rows = list(zip(*columns, strict=True))
@@ -61,5 +50,5 @@ class Cores:
             raise ValueError(f"{len(rows)} parts for {self.count} cores")
         if len(rows) < 2:
             return [work(self.encoders[0], *row) for row in rows]
-        with self._pool(len(rows)) as pool:
+        with one_core_each(len(rows)) as pool:
             return list(pool.map(lambda job: work(job[0], *job[1]), zip(self.encoders, rows, strict=False)))
