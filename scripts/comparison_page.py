@@ -27,7 +27,7 @@ def summary(folder: Path) -> pd.DataFrame:
             "method": rows.method,
             "trained": [f"{n:,}" for n in rows.trained],
             "accuracy %, mean ± std over folds": [f"{100 * r.accuracy:.1f} ± {100 * r.std:.1f}" for r in rows.itertuples()],
-            "95 % over clips": [f"[{100 * r.low:.1f}, {100 * r.high:.1f}]" for r in rows.itertuples()],
+            "95 % over groups": [f"[{100 * r.low:.1f}, {100 * r.high:.1f}]" for r in rows.itertuples()],
             f"points over {first} [95 %]": [
                 ""
                 if m not in paired.index

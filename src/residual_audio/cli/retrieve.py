@@ -37,7 +37,7 @@ def retrieve(
     batch_size: Annotated[int, typer.Option(min=1, help="Clips that go through the model at once.")] = 16,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
 ) -> None:
-    """Find clips by captions and captions by clips: R@1, R@5, R@10 and mAP@10, with 95 % bootstrap intervals over queries.
+    """Find clips by captions and captions by clips: R@1, R@5, R@10 and mAP@10, with 95 % intervals over the groups of queries.
 
     A caption that several clips share is one query with all of them as positives. Equal scores count against the model.
     Clips without a caption are candidates only. A table needs no labels here.

@@ -36,7 +36,7 @@ def zero_shot(
     seed: Annotated[int, typer.Option(help="Seed of made folds and of the bootstrap.")] = 0,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 if any clip could not be read.")] = False,
 ) -> None:
-    """Classify a dataset with the model as it is, with 95 % bootstrap intervals.
+    """Classify a dataset with the model as it is, with 95 % intervals over groups of clips.
 
     Prints top-1, top-5 and macro accuracy and the hardest classes; `--out` keeps all tables.
 

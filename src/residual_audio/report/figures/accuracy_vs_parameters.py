@@ -132,7 +132,7 @@ def plot(tables: Tables, context: Context) -> Figure:
             axes.plot([row.trained] * 2, [row.low, row.high], color=colour, linewidth=0.9, transform=move, zorder=2)
         axes.plot([row.trained], [row.accuracy], marker, color=colour, markersize=4.5, markeredgewidth=0, transform=move, zorder=3)
     footer(
-        figure, tables, context, count(len(rows), "method"), "lines: 95 % bootstrap intervals over clips" if intervals else "",
+        figure, tables, context, count(len(rows), "method"), "lines: 95 % intervals over groups of clips" if intervals else "",
         "side by side: equally many numbers" if len(np.unique(trained)) < len(trained) else "",
     )  # fmt: skip
     figure.draw_without_rendering()  # where everything is, in pixels

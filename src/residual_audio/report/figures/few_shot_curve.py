@@ -60,7 +60,7 @@ def plot(tables: Tables, context: Context) -> Figure:
     footer(
         figure, tables, context, "N clips per class in all, a quarter of them to stop on",
         f"all: {full:.0f} clips per class outside the test" if np.isfinite(full) else "",
-        "lines: 95 % bootstrap intervals over test clips" if table[["low", "high"]].notna().any(axis=None) else "",
+        "lines: 95 % intervals over groups of test clips" if table[["low", "high"]].notna().any(axis=None) else "",
     )  # fmt: skip
     return figure
 

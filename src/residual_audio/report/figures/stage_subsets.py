@@ -78,7 +78,7 @@ def plot(tables: Tables, context: Context) -> Figure:
     legend_above(figure, handles)
     footer(
         figure, tables, context, count(len(table), "subset"), "chosen by the stopping part, not by the test",
-        "lines: 95 % bootstrap intervals over clips" if intervals else "",
+        "lines: 95 % intervals over groups of clips" if intervals else "",
     )  # fmt: skip
     return figure
 
