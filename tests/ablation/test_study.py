@@ -18,17 +18,19 @@ from scipy import stats
 
 from residual_audio.ablation import ablate
 from residual_audio.ablation.study import parts_folder
+from residual_audio.analysis.simultaneous import simultaneous_means
 from residual_audio.cli import main
 from residual_audio.data import DataError, load_dataset
 from residual_audio.evaluation import CLASSIFIERS, EvaluationError, mean_interval
 from residual_audio.evaluation.classifiers import class_directions
+from residual_audio.evaluation.metrics import margins
 from residual_audio.extraction import StoreError
 from residual_audio.models import load_encoder
 from residual_audio.models.recording import record
 from residual_audio.units import SelectionError, Unit
 
-COLUMNS = ["label", "kind", "stage", "block", "depth", "head", "accuracy_drop", "accuracy_low", "accuracy_high", "margin_drop",
-           "margin_low", "margin_high", "first_order", "clips"]  # fmt: skip
+DROPS = [f"{name}_{what}" for name in ("accuracy", "margin") for what in ("drop", "low", "high", "all_low", "all_high", "all_p")]
+COLUMNS = ["label", "kind", "stage", "block", "depth", "head", *DROPS, "first_order", "clips"]
 STUDIES = [
     ("msclap", "stage", "zero", "prompts"),
     ("whisper", "head", "mean", "centroids"),
@@ -184,6 +186,12 @@ def test_intervals_are_the_paired_bootstrap_over_groups(study):
         right = [s[rows, targets] > np.where(np.eye(8)[targets] == 1, -np.inf, s).max(1) for s in (result.whole, result.ablated[i])]
         expected = mean_interval(right[0].astype(float) - right[1], result.groups, seed=3)
         assert tuple(table.loc[i, ["accuracy_drop", "accuracy_low", "accuracy_high"]]) == pytest.approx(expected)
+    # For all units at once: as the function says it of the same drops, and not narrower than for one alone (but for the resamples).
+    margin = np.stack([margins(result.whole, targets) - margins(scores, targets) for scores in result.ablated], 1)
+    every = simultaneous_means(margin, result.groups, seed=3)
+    np.testing.assert_allclose(table[["margin_all_low", "margin_all_high", "margin_all_p"]], np.stack([every.low, every.high, every.p], 1))
+    widths = (table.margin_all_high - table.margin_all_low) / (table.margin_high - table.margin_low)
+    assert widths.dropna().median() >= 1
 
 
 def test_classes_add_up_to_the_whole(study):
@@ -221,7 +229,8 @@ def test_a_part_of_the_units_is_that_part_of_the_whole(encoders, voices):
     assert set(some.tables) == {"ablation_head", "ablation_class_head", "ablation_mlp", "ablation_class_mlp"}
     for kind, whole in every.items():
         for name, keys in ((f"ablation_{kind}", ["label"]), (f"ablation_class_{kind}", ["label", "class"])):
-            part, full = some.tables[name], whole.tables[name]
+            # What holds for all units at once depends on which there are.
+            part, full = (table.filter(regex="^(?!.*_all_)") for table in (some.tables[name], whole.tables[name]))
             expected = full[full.label.isin(some.labels)].reset_index(drop=True)
             assert len(expected) in (1, 5, 8, 40), "a part, and not nothing"
             pd.testing.assert_frame_equal(part, expected, rtol=1e-7, atol=1e-9)

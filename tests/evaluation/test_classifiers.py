@@ -133,6 +133,18 @@ def test_the_probe_equals_scikit_learn_fold_by_fold(case):
         np.testing.assert_allclose(scores[test].softmax(1), theirs.predict_proba(unit[test]), atol=1e-8)
 
 
+def test_more_dimensions_than_clips_change_nothing_but_the_time():
+    """The regression in the span of the clips is scikit-learn's in all dimensions."""
+    rng = np.random.default_rng(2)
+    y = np.repeat(np.arange(3), 8)
+    x = rng.standard_normal((24, 60)) + rng.standard_normal((3, 60))[y]
+    weight, bias, strength = fit_probe(torch.from_numpy(x), torch.from_numpy(y), 3)
+    theirs = make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=2000, tol=1e-8)).fit(x, y)
+    new = rng.standard_normal((9, 60))
+    ours = (torch.from_numpy(new) @ weight.T + bias).softmax(1)
+    np.testing.assert_allclose(ours, theirs.predict_proba(new), atol=2e-3)
+
+
 def test_the_strength_is_chosen_inside_the_training_clips(case):
     """As a grid search would on the standardised rows; of equals the smallest."""
     embeddings, data = case

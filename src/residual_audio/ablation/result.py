@@ -11,6 +11,7 @@ import pandas as pd
 from jaxtyping import Float
 from scipy.stats import spearmanr
 
+from ..analysis.simultaneous import simultaneous_means
 from ..evaluation.metrics import margins, outcome, per_class_mean
 from ..evaluation.significance import mean_intervals
 from ..results import Result, write_record, write_table
@@ -92,7 +93,11 @@ class AblationResult(Result):
         return right - ablated_right, margins(self.whole, self.targets) - margins(self.ablated, self.targets)
 
     def table(self) -> pd.DataFrame:
-        """One row per unit. Drops are whole − ablated (positive: the unit helps), with 95 % paired intervals over groups."""
+        """One row per unit. Drops are whole − ablated (positive: the unit helps), with 95 % paired intervals over groups.
+
+        ``_low``, ``_high`` are of each unit alone; ``_all_low``, ``_all_high`` and ``_all_p`` hold for all units of its kind at once: the
+        best of 184 heads is the best partly by luck.
+        """
         accuracy, margin = self._drops()
         depth = {pair: i for i, pair in enumerate(self.table_of_units.blocks)}
         rows = pd.DataFrame(
@@ -102,6 +107,10 @@ class AblationResult(Result):
         for name, values in (("accuracy", accuracy), ("margin", margin)):
             drop, low, high = mean_intervals(values.T, self.groups, seed=self.made_by["settings"]["seed"])
             rows[f"{name}_drop"], rows[f"{name}_low"], rows[f"{name}_high"] = drop, low, high
+            for kind in self.kinds:
+                own = (rows.kind == kind).to_numpy()
+                every = simultaneous_means(values[own].T, self.groups, seed=self.made_by["settings"]["seed"])
+                rows.loc[own, [f"{name}_all_low", f"{name}_all_high", f"{name}_all_p"]] = np.stack([every.low, every.high, every.p], 1)
         return rows.assign(first_order=self.estimate.mean(1), clips=len(self.targets))
 
     def per_class(self) -> pd.DataFrame:

@@ -86,11 +86,12 @@ def show(result: AblationResult) -> None:
     whole = f"{result.classifier} accuracy {100 * result.accuracy:.1f} %, {len(result.targets)} clips"
     units = result.table().sort_values("margin_drop", ascending=False)
     for kind in result.kinds:
-        columns = (kind, "accuracy drop [95 %]", "margin drop [95 %]", "first order")
+        columns = (kind, "accuracy drop [95 %]", "margin drop [95 %]", "p, all", "first order")
         screen = screen_table(*columns, title=f"{model} on {data}: {result.how} ablation, {whole}")
         for _, r in units[units.kind == kind].head(SHOWN).iterrows():
             accuracy = f"{100 * r.accuracy_drop:+.1f} [{100 * r.accuracy_low:+.1f}, {100 * r.accuracy_high:+.1f}]"
-            screen.add_row(r.label, accuracy, f"{r.margin_drop:+.4f} [{r.margin_low:+.4f}, {r.margin_high:+.4f}]", f"{r.first_order:+.4f}")
+            screen.add_row(r.label, accuracy, f"{r.margin_drop:+.4f} [{r.margin_low:+.4f}, {r.margin_high:+.4f}]",
+                           "–" if r.margin_all_p != r.margin_all_p else f"{r.margin_all_p:.3f}", f"{r.first_order:+.4f}")  # fmt: skip
         console.print(screen)
         rho, p = result.agreement(kind)
         if rho == rho:

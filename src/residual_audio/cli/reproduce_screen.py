@@ -16,6 +16,13 @@ SHORT = {"pca_90": "PCA90", "pca_99": "PCA99", "twonn": "TwoNN", "participation_
          "similarity_within": "within stages", "similarity_between": "between stages", "similarity_ratio": "ratio"}  # fmt: skip
 
 
+SIBLINGS = ("twonn", "mle", "l_n")
+SIBLING_NOTE = (
+    "the published TwoNN, MLE and L/N are of all clips, several of one recording among them, so they partly measure how alike two cuts "
+    "of a recording are; twonn_one, mle_one and l_n_one of `analyze` use one clip per recording"
+)
+
+
 def listing(targets: dict[str, Target]) -> None:
     """Every table with what it needs."""
     from rich.box import SIMPLE_HEAD
@@ -106,6 +113,8 @@ def remark(target: Target, table: pd.DataFrame, figures: pd.DataFrame | None, ep
             lines.append(f"{len(left)} published figures have none of ours beside them")
         if target.note:
             lines.append(f"note: {target.note}")
+        if table.measure.isin(SIBLINGS).any():
+            lines.append(f"note: {SIBLING_NOTE}")
     if epochs is not None and target.table == "kfold":
         lines.append(f"trained for {epochs} epochs at most: a quick look")
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

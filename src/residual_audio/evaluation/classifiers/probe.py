@@ -50,6 +50,9 @@ def fit_probe(
     def model(strength: float) -> LogisticRegression:
         return LogisticRegression(C=strength, max_iter=2000)
 
+    # With more dimensions than clips the solution lies in their span: the same regression, in as many coordinates as there are clips.
+    span = np.linalg.svd(z, full_matrices=False)[2] if z.shape[1] > len(z) else None
+    z = z if span is None else z @ span.T
     strength = 1.0
     # The solver's vectors are short: threads would only wait for each other.
     with warnings.catch_warnings(), threadpool_limits(1):
@@ -62,7 +65,7 @@ def fit_probe(
     slope, offset = fitted.coef_, fitted.intercept_
     if len(present) == 2:
         slope, offset = np.concatenate([-slope, slope]) / 2, np.concatenate([-offset, offset]) / 2
-    weight[present] = slope / deviation
+    weight[present] = (slope if span is None else slope @ span) / deviation
     bias[present] = offset - weight[present] @ mean
     return torch.from_numpy(weight).to(embeddings), torch.from_numpy(bias).to(embeddings), strength
 
