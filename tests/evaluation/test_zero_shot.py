@@ -45,6 +45,7 @@ def test_own_files_are_classified_and_the_broken_one_is_listed(tiny, folder):
     table = result.per_class()
     assert list(table.label) == ["pure tone", "white noise"]
     assert table.clips.tolist() == [6, 6]
+    assert (table.high - table.low > 0.3).all(), "six clips that are all right do not make certainty"
     assert result.confusion().to_numpy().sum() == 12
 
 
@@ -126,6 +127,7 @@ def test_the_result_writes_itself(tiny, folder, tmp_path):
     assert record["errors"] == result.errors
     assert record["result"]["top1"]["value"] == result.summary()["top1"].value
     clips = pd.read_parquet(tmp_path / "out" / "clips.parquet")
+    assert clips.group.tolist() == clips.id.tolist(), "every clip stands for itself"
     assert clips[clips.status == "error"].id.tolist() == ["white noise/broken.wav"]
 
 
