@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -73,6 +74,12 @@ class Cell:
     def name(self) -> str:
         return f"cells/{self.method}-fold{self.fold}-repeat{self.repeat}.safetensors"
 
+    @property
+    def digest(self) -> str:
+        """Of who may see which clip: cells of other parts are not mixed."""
+        rows = [part.tolist() for part in (self.parts.basis, self.parts.train, self.parts.stop, self.parts.test)]
+        return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:12]
+
 
 def run_cell(
     cell: Cell, task: FoldTask, recipe: Recipe, protocol: Protocol, other: Setting | None
@@ -143,12 +150,12 @@ def compare(
             for method in methods
         ]
         began = time.monotonic()
-        missing = [cell for cell in plan if not store.exists(cell.name)]
+        missing = [cell for cell in plan if not finished(store, cell)]
         for done, cell in enumerate(missing, start=1):
             task = FoldTask(setting, targets, cell.parts, seed + cell.repeat)
             learned, scores, facts = run_cell(cell, task, recipe, protocol, elsewhere)
             key = [cell.method, cell.fold, cell.repeat]
-            header = {"facts": facts, "history": learned.history, "cell": key, "options": recorded[cell.method]}
+            header = {"facts": facts, "history": learned.history, "cell": key, "options": recorded[cell.method], "parts": cell.digest}
             tensors = {"scores": scores.float(), "test": torch.from_numpy(cell.parts.test)}
             store.write_tensors(cell.name, tensors, {k: json.dumps(v) for k, v in header.items()})
             if tell is not None:
@@ -160,6 +167,16 @@ def compare(
         store.write_json("run.json", {**store.read_json("run.json"), "status": "complete"})
     info = {**provenance(encoder, dataset), "settings": {**choices, "repeats": repeats, "methods": recorded}}
     return Comparison(tables, info, setting.errors)
+
+
+def finished(store: Store, cell: Cell) -> bool:
+    """Whether a cell is there; one that was made of other parts of the clips (by an earlier version) is refused."""
+    if not store.exists(cell.name):
+        return False
+    with safe_open(store.reading(cell.name), "pt") as file:
+        if json.loads(file.metadata().get("parts", "null")) != cell.digest:
+            raise StoreError(f"{store.address} was begun with other parts of the clips (by another version); use another --out")
+    return True
 
 
 def check_options(store: Store, recorded: dict[str, dict[str, Any]]) -> None:

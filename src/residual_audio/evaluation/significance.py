@@ -57,9 +57,7 @@ def _weights(count: int, seed: int) -> Iterator[np.ndarray]:
 
 
 def _ends(samples: np.ndarray, level: float, count: int) -> tuple[np.ndarray, np.ndarray]:
-    r"""Percentiles of ``samples [resample, column]``, a little further out than the level says.
-
-    The tail is $\Phi(-\sqrt{G/(G-1)}\, t_{G-1})$.
+    r"""Percentiles of ``samples [resample, column]``, a little further out than the level says: at $\Phi(-\sqrt{G/(G-1)}\, t_{G-1})$.
 
     Percentiles of few draws are too narrow, by the missing degree of freedom and the normal tail (Hesterberg 2015).
     """
