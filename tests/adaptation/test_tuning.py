@@ -64,7 +64,7 @@ def test_the_best_on_the_stopping_part_is_kept(task, method):
 
 def test_once_more_from_all_clips(task):
     """The same as training from the start on everything outside the test, for as many epochs as the parts chose."""
-    options = RECIPE.changed(rate=0.1).options("residual")
+    options = RECIPE.changed(rate=0.5, epochs=6).options("residual")
     first, plain = learn("residual", task, options), learn("residual", task, options, again=True)
     assert plain[1]["epochs"] == max(first[0].history, key=lambda h: (h["stop_accuracy"], -h["stop_loss"]))["epoch"] > 0
     assert str(plain[0].history) == str(first[0].history), "the history is that of the parts"
