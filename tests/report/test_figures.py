@@ -38,7 +38,7 @@ NAMES = [
     "spectral_fingerprinting", "entropy_vs_dimension", "head_similarity_matrix", "head_clustering", "class_activation_heatmap",
     "fisher_discriminability", "fisher_vs_ablation", "block_ablation",
 ]  # fmt: skip
-COMPARISONS = ["accuracy_vs_parameters", "few_shot_curve", "stage_subsets"]
+COMPARISONS = ["accuracy_vs_parameters", "accuracy_vs_cost", "few_shot_curve", "stage_subsets"]
 
 
 def spectrum_measures(ratio: np.ndarray, rng: np.random.Generator) -> dict[str, float]:

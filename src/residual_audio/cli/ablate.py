@@ -80,7 +80,7 @@ def ablate(
 
 def show(result: AblationResult) -> None:
     """The units of each kind that matter most."""
-    from .screen import console, screen_table
+    from .screen import console, p_text, screen_table
 
     model, data = result.made_by["model"]["name"], result.made_by["dataset"]["name"]
     whole = f"{result.classifier} accuracy {100 * result.accuracy:.1f} %, {len(result.targets)} clips"
@@ -91,7 +91,7 @@ def show(result: AblationResult) -> None:
         for _, r in units[units.kind == kind].head(SHOWN).iterrows():
             accuracy = f"{100 * r.accuracy_drop:+.1f} [{100 * r.accuracy_low:+.1f}, {100 * r.accuracy_high:+.1f}]"
             screen.add_row(r.label, accuracy, f"{r.margin_drop:+.4f} [{r.margin_low:+.4f}, {r.margin_high:+.4f}]",
-                           "–" if r.margin_all_p != r.margin_all_p else f"{r.margin_all_p:.3f}", f"{r.first_order:+.4f}")  # fmt: skip
+                           p_text(r.margin_all_p), f"{r.first_order:+.4f}")  # fmt: skip
         console.print(screen)
         rho, p = result.agreement(kind)
         if rho == rho:

@@ -77,7 +77,7 @@ compare.__doc__ = str(compare.__doc__).replace("{methods}", "\n    ".join(f"- {n
 def show(comparison: Comparison, model: str, data: str, other: str = "") -> None:
     """The methods on one screen."""
     from ..evaluation.paired import against_first
-    from .screen import console, screen_table
+    from .screen import console, p_text, screen_table
 
     p = against_first(comparison.paired).p_holm
     baseline = comparison.summary.method.iloc[0]
@@ -91,7 +91,7 @@ def show(comparison: Comparison, model: str, data: str, other: str = "") -> None
             f"{100 * row.accuracy:.1f} ± {100 * row['std']:.1f}",
             f"[{100 * row.low:.1f}, {100 * row.high:.1f}]",
         ]
-        cells += [f"{p[row.method]:.3f}" if row.method in p else "", f"{row.seconds:.0f}", f"{row.peak_mb:.0f}"]
+        cells += [p_text(p[row.method]) if row.method in p else "", f"{row.seconds:.0f}", f"{row.peak_mb:.0f}"]
         if other:
             cells.append(f"{100 * row.other:.1f}" if row.other == row.other else "–")
         table.add_row(*cells)

@@ -41,6 +41,11 @@ def screen_table(*columns: str, title: str, caption: str | None = None) -> Table
     return Table(*heads, title=escape(title), caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
 
 
+def p_text(p: float) -> str:
+    """Three digits; a dash where there is none."""
+    return "–" if p != p else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
 def tell(line: str) -> None:
     """A line about work under way, on a terminal only."""
     if errors.is_terminal:
