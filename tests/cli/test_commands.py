@@ -1,5 +1,6 @@
 """The command as a user runs it: real files and exit codes; a real process where that could matter."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 import soundfile
 
+from residual_audio.cli.screen import KNOWN_ERRORS, is_known
 from residual_audio.data import DATASETS, TEMPLATES
 from residual_audio.evaluation import CLASSIFIERS
 
@@ -124,6 +126,26 @@ def test_an_error_in_a_process_of_its_own():
     done = run("zero-shot", "tinny", "synthetic", code=2)
     assert "did you mean tiny" in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr
+
+
+def test_every_known_error_is_where_the_list_says():
+    """And an error that is not in it keeps its trace."""
+    for module, name in KNOWN_ERRORS.items():
+        kind = getattr(importlib.import_module(f"residual_audio.{module}"), name)
+        assert is_known(kind("told"))
+    assert not is_known(ValueError("a bug"))
+
+
+def test_an_unread_option_is_told_before_anything_heavy_is_loaded():
+    program = (
+        "import sys; sys.argv = ['residual-audio', 'compare', 'tiny', 'synthetic', '--methods', 'plain', '--rate', '1', '--out', 'x']\n"
+        "from residual_audio.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as ended: print(ended.code, sorted({'torch', 'transformers', 'pandas'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "2 []"
+    assert "--rate does nothing for plain" in done.stderr
 
 
 def test_the_demo_classifies_looks_inside_and_retunes(tmp_path):

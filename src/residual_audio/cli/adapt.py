@@ -40,11 +40,11 @@ def adapt(
     residual-audio zero-shot folded/timbre synthetic-timbre
     ```
     """
+    recipe.check([method])  # before anything heavy is loaded
     from ..adaptation.adapt import adapt as run_adaptation
     from ..adaptation.adapter import push_adapter
     from .screen import progress, say, tell, unreadable
 
-    recipe.check([method])
     encoder, clips = open_model(model, machine, loading), data.open(dataset)
 
     def epoch(done: Epoch) -> None:

@@ -50,14 +50,14 @@ def compare(
     residual-audio compare tiny synthetic-timbre --units "S3 heads" --out runs/compare-timbre
     ```
     """
+    chosen = list(METHODS) if methods == ALL else words(methods)
+    recipe.check(chosen)  # before anything heavy is loaded
     from dataclasses import replace
 
     from ..comparison.compare import compare as run_comparison
     from ..report.figures import draw
     from .screen import progress, tell, unreadable
 
-    chosen = list(METHODS) if methods == ALL else words(methods)
-    recipe.check(chosen)
     encoder, clips = open_model(model, machine, loading), data.open(dataset)
     second = replace(data, data_root=None, group=None).open(other) if other else None
     with progress(f"decoding {clips.name}", len(clips) + (len(second) if second else 0)) as advance:

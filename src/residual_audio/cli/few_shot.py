@@ -39,13 +39,14 @@ def few_shot(
     residual-audio few-shot tiny folder:my-sounds --methods plain,probe,residual --shots 1,4,16,all --repeats 5 --out runs/few-shot
     ```
     """
+    chosen = words(methods)
+    recipe.check(chosen)  # before anything heavy is loaded
     from ..comparison.few_shot import few_shot as run_few_shot
     from ..comparison.few_shot import parse_shots
     from ..report.figures import draw
     from .screen import progress, say, tell, unreadable
 
-    points, chosen = parse_shots(shots), words(methods)
-    recipe.check(chosen)
+    points = parse_shots(shots)
     encoder, clips = open_model(model, machine, loading), data.open(dataset)
     with progress(f"decoding {clips.name}", len(clips)) as advance:
         curve = run_few_shot(

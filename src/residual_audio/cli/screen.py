@@ -88,22 +88,28 @@ def quiet_libraries() -> None:
     logging.disable_progress_bar()
 
 
-def known_errors() -> tuple[type[Exception], ...]:
-    """The errors that users can do something about. Looked up when one is raised: `--help` should not wait for torch."""
-    from ..adaptation.adapter import AdapterError
-    from ..adaptation.fold import FoldError
-    from ..adaptation.methods.lora import LoraError
-    from ..analysis import AnalysisError
-    from ..data import DataError
-    from ..evaluation import EvaluationError
-    from ..extraction import ExtractionError, StoreError
-    from ..media import MediaError
-    from ..models import EncoderError
-    from ..options import OptionError
-    from ..units import SelectionError
+# The errors that users can do something about, by the module that defines them.
+KNOWN_ERRORS = {
+    "adaptation.adapter": "AdapterError",
+    "adaptation.methods.lora": "LoraError",
+    "analysis.errors": "AnalysisError",
+    "data.clip": "DataError",
+    "evaluation.errors": "EvaluationError",
+    "extraction.shard": "ExtractionError",
+    "extraction.store": "StoreError",
+    "media": "MediaError",
+    "models.encoder": "EncoderError",
+    "models.folding": "FoldError",
+    "options": "OptionError",
+    "units": "SelectionError",
+}
 
-    return (AdapterError, AnalysisError, DataError, EncoderError, EvaluationError, ExtractionError, FoldError, LoraError, MediaError,
-            OptionError, SelectionError, StoreError)  # fmt: skip
+
+def is_known(error: Exception) -> bool:
+    """Whether users can do something about an error. Nothing is imported to find out: what raised it is there already."""
+    package = __package__.partition(".")[0]
+    modules = {name: sys.modules.get(f"{package}.{name}") for name in KNOWN_ERRORS}
+    return isinstance(error, tuple(getattr(module, KNOWN_ERRORS[name]) for name, module in modules.items() if module is not None))
 
 
 @contextmanager
@@ -115,7 +121,7 @@ def fail_clearly() -> Iterator[None]:
         errors.print("stopped")
         sys.exit(130)
     except Exception as error:
-        if not isinstance(error, known_errors()):
+        if not is_known(error):
             raise
         errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)

@@ -56,12 +56,12 @@ def search(
     residual-audio search tiny synthetic-timbre --space optuna --set rate=1e-3:1:log --set kept=2:8 --trials 30 --out runs/draws
     ```
     """
+    recipe.check([method])  # before anything heavy is loaded
     from ..comparison.search import plan
     from ..comparison.search import search as run_search
     from ..report.figures import draw
     from .screen import progress, say, tell, unreadable
 
-    recipe.check([method])
     encoder, clips = open_model(model, machine, loading), data.open(dataset)
     count = len(plan(encoder.units, space, recipe, settings or [], form, method)[1]) or trials
     with progress(f"decoding {clips.name}, {count} trials", count * len(clips)) as advance:
