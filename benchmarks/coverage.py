@@ -1,7 +1,7 @@
 """How often intervals hold the truth, on seeds that no test uses: ``PYTHONPATH=. python benchmarks/coverage.py``, a minute on one core.
 
-Prints the coverage of nominal 95 % intervals over groups and over clips, at the group sizes of ESC-50 and NSynth, and of max-t intervals for
-60 units at once. The tests assert ranges on seeds of their own; the max-t estimator was corrected after its test had been seen to
+Prints the coverage of nominal 95 % intervals over groups and over clips, at the group sizes of ESC-50 and NSynth, and of max-t intervals
+for 60 units at once. The tests assert ranges on seeds of their own; the max-t estimator was corrected after its test had been seen to
 undercover, so its figures are worth something only on other draws.
 """
 

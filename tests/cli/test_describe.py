@@ -45,6 +45,8 @@ def test_errors_are_one_clear_line(command, folder, tmp_path, capsys):
         (("describe", folder, "--dictionary", "audoset"), "no dictionary"),
         (("describe", folder, "--method", "guess"), "textspan, somp, correlation"),
         (("describe", folder, "--units", "S7"), "names no unit"),
+        (("describe", folder, "--no-select", "--class-template", "plain"), "--no-select leaves out"),
+        (("report", folder, "--no-model", "--words", 3, "--template", "plain"), "--words, --template: read by the model's part"),
     ):
         assert command(*words) == 2
         told = capsys.readouterr().err

@@ -43,7 +43,7 @@ def describe(
         bool,
         typer.Option("--select/--no-select", help="Also rank heads by their alignment with the class texts: accuracy with the best k."),
     ] = True,
-    class_template: Annotated[str, typer.Option(help="Prompts for the classes in the selection.")] = "sound-of",
+    class_template: Annotated[str | None, typer.Option(help="Prompts for the classes in the selection; default: sound-of.")] = None,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw accuracy_vs_k (PDF and PNG).")] = True,
     out: Annotated[Path | None, typer.Option(help="Where tables/ and figures/ go; default: into the run.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of permutations, resamples and halves.")] = 0,

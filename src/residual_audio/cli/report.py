@@ -26,7 +26,9 @@ def report(
     dictionary: Annotated[
         list[str] | None, typer.Option(help="Words for Ask, as for `residual-audio describe`; may be given several times.")
     ] = None,
-    words: Annotated[int, typer.Option(min=0, help="At most so many words of the dictionary; 0: classes only.")] = 300,
+    words: Annotated[
+        int | None, typer.Option(min=0, help="At most so many words of the dictionary; 0: classes only; default: 300.")
+    ] = None,
     template: Annotated[
         str | None,
         typer.Option(help="Prompts of the classes: a named set or a text with {}; default: sound-of, or “a photo of a {}” for images."),

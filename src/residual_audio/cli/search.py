@@ -33,7 +33,9 @@ def search(
     space: Annotated[
         str, typer.Option(help="stages (all subsets of them), grid (every combination of --set) or optuna (draws).")
     ] = "stages",
-    form: Annotated[str, typer.Option(help="What subsets of stages reweight: heads, blocks, stages or mlps.")] = "heads",
+    form: Annotated[
+        str | None, typer.Option(help="What subsets of stages reweight: heads, blocks, stages or mlps; default: heads.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -42,7 +44,7 @@ def search(
             "May be given several times.",
         ),
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="How many draws `optuna` makes.")] = 20,
+    trials: Annotated[int | None, typer.Option(min=1, help="How many draws `optuna` makes; default: 20.")] = None,
     method: Annotated[str, typer.Option(help=f"The method to search with: {', '.join(TRAINED)}.")] = "residual",
 ) -> None:
     """Try many recipes and choose one honestly: by accuracy on the stopping part of the training folds, never by the test folds.
@@ -57,13 +59,13 @@ def search(
     ```
     """
     recipe.check([method])  # before anything heavy is loaded
-    from ..comparison.search import plan
+    from ..comparison.search import DRAWS, plan
     from ..comparison.search import search as run_search
     from ..report.figures import draw
     from .screen import progress, say, tell, unreadable
 
     encoder, clips = open_model(model, machine, loading), data.open(dataset)
-    count = len(plan(encoder.units, space, recipe, settings or [], form, method)[1]) or trials
+    count = len(plan(encoder.units, space, recipe, settings or [], form, method, trials)[1]) or trials or DRAWS
     with progress(f"decoding {clips.name}, {count} trials", count * len(clips)) as advance:
         searched = run_search(
             encoder, clips, out, space, recipe, protocol, settings=settings or [], form=form, trials=trials, method=method,

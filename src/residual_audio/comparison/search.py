@@ -30,6 +30,7 @@ from .protocol import Protocol
 from .space import Range, Trial, grid_trials, parse_space, stage_trials
 
 SPACES = ("stages", "grid", "optuna")
+DRAWS = 20  # trials of optuna where no number is given
 Cell = tuple[int, int]
 Outcomes = dict[Cell, tuple[np.ndarray, np.ndarray]]  # the test clips, and which of them were right
 
@@ -141,7 +142,13 @@ def nested_accuracy(tried: Sequence[Tried], groups: Sequence[str], seed: int = 0
 
 
 def plan(
-    units: UnitTable, space: str, recipe: Recipe, settings: Sequence[str] = (), form: str = "heads", method: str = "residual"
+    units: UnitTable,
+    space: str,
+    recipe: Recipe,
+    settings: Sequence[str] = (),
+    form: str | None = None,
+    method: str = "residual",
+    trials: int | None = None,
 ) -> tuple[dict[str, Range | list[Any]], list[Trial]]:
     """What varies, and the trials that follow from it; those of ``optuna`` are not known before they are drawn."""
     if space not in SPACES:
@@ -149,10 +156,16 @@ def plan(
     if not METHODS[method].trained:
         trained = ", ".join(name for name, m in METHODS.items() if m.trained)
         raise OptionError(f"{method} learns nothing with a stopping part, so there is nothing to choose by; one of {trained}")
+    if form is not None and space != "stages":
+        raise OptionError(f"--form is read by --space stages, not by {space}; name units by --units or --set units=…")
+    if trials is not None and space != "optuna":
+        raise OptionError(f"--trials is read by --space optuna; {space} tries everything it has")
     if space == "stages":
         if settings:
             raise EvaluationError("subsets of stages take no --set; combine them with other values in --space grid, by units=…")
-        return {}, stage_trials(units, recipe, form)
+        if "units" in recipe:
+            raise OptionError("--units is what --space stages varies; leave it out, and say what is reweighted by --form")
+        return {}, stage_trials(units, recipe, form or "heads")
     varied = parse_space(settings, method)
     if space == "optuna":
         return varied, []
@@ -170,8 +183,8 @@ def search(
     protocol: Protocol = Protocol(),
     *,
     settings: Sequence[str] = (),
-    form: str = "heads",
-    trials: int = 20,
+    form: str | None = None,
+    trials: int | None = None,
     method: str = "residual",
     workers: int | None = None,
     advance: Callable[[int], object] | None = None,
@@ -184,7 +197,7 @@ def search(
     """
     if protocol.tune:
         raise OptionError("a search tries values itself; leave out --tune")
-    varied, planned = plan(encoder.units, space, recipe, settings, form, method)
+    varied, planned = plan(encoder.units, space, recipe, settings, form, method, trials)
     store = Store(str(out))
 
     def run(trial: Trial) -> Tried:
@@ -198,12 +211,14 @@ def search(
 
     choices: dict[str, Any] = {"space": space, "recipe": dict(recipe), "method": method, **asdict(protocol)}
     del choices["margin"]  # it changes what is said of the trials, not the trials
-    choices |= {"form": form if space == "stages" else None}
+    choices |= {"form": (form or "heads") if space == "stages" else None}
     # A grid may grow; what Optuna draws depends on the ranges.
     choices["ranges"] = {k: asdict(v) if isinstance(v, Range) else v for k, v in varied.items()} if space == "optuna" else None
     with store.locked():
         open_or_create(store, {**identity(encoder, dataset, Settings(("embedding",))), "settings": choices})
-        done = drawn(varied, recipe, trials, protocol.seed, Path(out) / "optuna.db", run) if space == "optuna" else map(run, planned)
+        done = (
+            drawn(varied, recipe, trials or DRAWS, protocol.seed, Path(out) / "optuna.db", run) if space == "optuna" else map(run, planned)
+        )
         ranked = order(done)
     errors = ranked[0].comparison.errors
     groups = [c.own_group for c in dataset.clips if c.id not in errors]

@@ -15,9 +15,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..analysis.groups import group_codes
+from ..data.prompts import DEFAULT_TEMPLATE
 from ..evaluation.paired import holm
 from ..extraction import Run
 from ..models import Encoder
+from ..options import OptionError
 from ..results import Result
 from ..units import WRITERS, Unit
 from ..workers import one_core_each
@@ -61,7 +63,7 @@ def describe(
     template: str = "plain",
     centre: bool = False,
     select: bool = True,
-    class_template: str = "sound-of",
+    class_template: str | None = None,
     seed: int = 0,
     encoder: Encoder | None = None,
     advance: Callable[[int], object] | None = None,
@@ -72,6 +74,8 @@ def describe(
     ``centre`` takes the mean text away first, for models whose texts all lie in one narrow cone. ``select`` adds the alignment of units
     with the class texts and the accuracy with the best k heads. Text embeddings come from the cache or from ``encoder``.
     """
+    if class_template is not None and not select:
+        raise OptionError("--class-template is for the selection of heads, which --no-select leaves out")
     unknown = [m for m in methods if m not in METHODS]
     if unknown or not methods:
         raise MeaningError(f"unknown method {', '.join(unknown)!r}; one or more of {', '.join(METHODS)}")
@@ -111,7 +115,7 @@ def describe(
     if select:
         from .selection import selection_tables
 
-        tables |= selection_tables(run, class_template, opened, seed)
+        tables |= selection_tables(run, class_template or DEFAULT_TEMPLATE, opened, seed)
     without = "left out: it needs two classes or more, with two clips or more each" if select else "not asked for"
     info = {
         **asdict(how),
@@ -119,7 +123,7 @@ def describe(
         "dictionary": {"names": sorted(set(book.sources)), "words": len(book), "hash": book.hash},
         "template": template,
         "centre": centre,
-        "selection": class_template if "selection" in tables else without,
+        "selection": (class_template or DEFAULT_TEMPLATE) if "selection" in tables else without,
         "clips": len(clips),
         "model": run.info["model"]["name"],
         "dataset": run.info["dataset"]["name"],

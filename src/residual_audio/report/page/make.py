@@ -10,11 +10,13 @@ from ...adaptation.adapter import load_adapter
 from ...extraction import Run, StoreError
 from ...media import MediaError
 from ...models import EncoderError
+from ...options import OptionError
 from ...results import circumstances
 from .clips import media_of
 from .model import gains_by_head, model_part
 from .page import AUDIO, PageError, write_page
 
+WORDS = 300  # of the dictionary, where no number is given
 TEMPLATES = {"sound": "sound-of", "image": "a photo of a {}"}
 
 
@@ -27,7 +29,7 @@ def report(
     audio: str = "embed",
     clips: int = 120,
     dictionary: Sequence[str] | None = None,
-    words: int = 300,
+    words: int | None = None,
     template: str | None = None,
     model: bool = True,
     device: str = "cpu",
@@ -41,7 +43,7 @@ def report(
     - ``compare``: folders of `residual-audio compare`, or other runs of the same model;
     - ``adapter``: a directory that `residual-audio adapt` wrote: its gains become sliders;
     - ``audio``: ``embed`` excerpts, ``link`` to the files where they lie, or ``none``; images always get a thumbnail;
-    - ``clips``: how many the page shows, spread over the classes; ``dictionary`` and ``words``: what can be asked for, besides classes;
+    - ``clips``: how many the page shows, spread over the classes; ``dictionary`` and ``words``: what can be asked for beside classes (300);
     - ``template``: the prompts of classes (default: "this is the sound of …", or "a photo of a …" for images);
     - ``model``: open the run's model on ``device`` for the Equaliser and Ask; without it the page has neither.
 
@@ -51,6 +53,10 @@ def report(
     opened = run if isinstance(run, Run) else Run.open(run)
     if audio not in AUDIO:
         raise PageError(f"audio is {audio!r}; one of {', '.join(AUDIO)}")
+    if not model and adapter is None:
+        given = {"--dictionary": dictionary, "--words": words, "--template": template, "--device": None if device == "cpu" else device}
+        if unread := [flag for flag, value in given.items() if value is not None]:
+            raise OptionError(f"{', '.join(unread)}: read by the model's part of the page, which --no-model leaves out")
     folder = opened.store.local
     if out is None and folder is None:
         raise StoreError(f"{opened.store.address} is remote; say where the page goes (--out)")
@@ -61,7 +67,7 @@ def report(
             encoder = opened.open_encoder(device)
             residual = None if adapter is None else load_adapter(str(adapter), encoder)
             chosen = template or TEMPLATES[media_of(opened)]
-            part = model_part(opened, encoder, residual, clips, dictionary, words, chosen, advance)
+            part = model_part(opened, encoder, residual, clips, dictionary, WORDS if words is None else words, chosen, advance)
         except (EncoderError, MediaError) as error:
             if adapter is not None:
                 raise
