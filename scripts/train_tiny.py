@@ -1,12 +1,19 @@
-"""Train ``tiny``, the small CLAP that the package ships, from scratch, on synthesised sounds and captions only.
+"""Train ``tiny``, the small CLAP that the package ships, from scratch, on synthesised sounds and real ones that may be trained on.
 
-    .venv/bin/python scripts/train_tiny.py --out src/residual_audio/models/tiny
+    apt-get install fluidsynth fluid-soundfont-gm musescore-general-soundfont csound-soundfont timgm6mb-soundfont \
+        tuxpaint-stamps-default sonic-pi-samples sound-theme-freedesktop
+    pip install pyfluidsynth
+    python scripts/train_tiny.py --out src/residual_audio/models/tiny --work runs/tiny
 
-It has the topology of the real HTS-AT (depths 2-2-6-2, heads 4-8-16-32, patch merging, shifted windows) at
-eight channels per head on a 32 × 32 grid. Seeded; the log with every figure is written beside the weights.
-The loss is CLAP's symmetric cross-entropy, but since it is known which captions are true of which sounds,
-every true pair in the batch is a positive. During the first half both towers are also drawn towards one
-learned anchor per class (discarded afterwards): without it they wait for each other and nothing moves.
+Real sounds: instruments, drums and effects rendered from Debian's soundfonts, and recordings from other Debian packages,
+each heard in many rooms and through many microphones. It has the topology of the real HTS-AT (depths 2-2-6-2, heads
+4-8-16-32, patch merging, shifted windows) at eight channels per head on a 32 × 32 grid. The loss is CLAP's symmetric
+cross-entropy, but since it is known which captions are true of which sounds, every true pair in the batch is a positive.
+At first both towers are also drawn towards one learned anchor per class (discarded afterwards): without it they wait for
+each other and nothing moves.
+
+Seeded, one process per core, resumable: the same command goes on from the last saved step, and the weights are the same as without a stop.
+Every setting is judged by a soundfont that is never trained on; real recordings are looked at once, by ``scripts/hear_real_sounds.py``.
 """
 
 from __future__ import annotations
@@ -14,127 +21,57 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
+import platform
 import time
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
-from rich.progress import track
-from safetensors.torch import save_file
-from tokenizers import ByteLevelBPETokenizer
+from rich.progress import Progress
+from tiny.augment import augmented
+from tiny.card import write_card
+from tiny.judge import judge, judged_pools
+from tiny.network import make_model, make_tokenizer, save
+from tiny.pool import Pool, make_pool, recording_jobs, soundfont_jobs, synthetic_jobs
+from tiny.sounds import CAPTIONS
 from torch import Tensor
-from transformers import ClapConfig, ClapFeatureExtractor, ClapModel, RobertaTokenizer
+from transformers import ClapModel, RobertaTokenizer
 
-from residual_audio.audio import MelSpec, log_mel
-from residual_audio.data.synthesis import RATE, TASKS, draw_caption, take
-from residual_audio.data.synthesis.captions import SYNONYMS
-
-HEADS, DEPTHS, D_HEAD = [4, 8, 16, 32], [2, 2, 6, 2], 8
-WORDS = sorted(SYNONYMS)
-MEL = MelSpec(n_fft=1024, hop=256, mels=64, filter_rate=RATE, f_min=50, f_max=7600)
-CAPTIONS, GROUP = 4, 4
-# Evaluation takes are numbered from here, so that no training take is ever among them.
-HELD_OUT = 10_000_000
+GROUP = 2
+SAVE_EVERY = 100
+# The share of the steps during which anchors help, less and less.
+ANCHORED = 0.6
 
 
-@dataclass
-class Pool:
-    """Rendered clips: log-mels, class numbers, true words as bit sets, and captions with what each claims."""
+@dataclass(frozen=True)
+class Plan:
+    out: Path
+    work: Path
+    per_class: int
+    per_weight: int
+    per_recording: int
+    epochs: int
+    batch_size: int
+    judged: int
+    rate: float
+    seed: int
+    processes: int
+    bf16: bool
 
-    mels: Tensor
-    labels: Tensor
-    words: Tensor
-    texts: list[list[str]]
-    claimed_label: Tensor
-    claimed_words: Tensor
-
-
-def bits(words: frozenset[str]) -> int:
-    return sum(1 << WORDS.index(w) for w in words)
-
-
-def render(job: tuple[str, int, int]) -> tuple[np.ndarray, int, list[tuple[str, int, int]]]:
-    task, index, seed = job
-    torch.set_num_threads(1)
-    clip = take(task, index, seed)
-    mel = log_mel(torch.from_numpy(clip.samples), MEL).half().numpy()
-    kind, rng = TASKS[task][index], np.random.default_rng([index, seed])
-    captions = [clip.caption, *(draw_caption(rng, kind.label, kind.nouns, clip.words) for _ in range(CAPTIONS - 1))]
-    return mel, bits(clip.words), [(c.text, -1 if c.label is None else index, bits(c.words)) for c in captions]
+    @property
+    def settings(self) -> dict[str, object]:
+        return {k: v for k, v in vars(self).items() if k not in ("out", "work")}
 
 
-def make_pool(task: str, per_class: int, first_seed: int, title: str) -> Pool:
-    jobs = [(task, i, first_seed + s) for i, kind in enumerate(TASKS[task]) for s in range(per_class * kind.variety)]
-    with ProcessPoolExecutor() as pool:
-        done = list(track(pool.map(render, jobs, chunksize=64), title, total=len(jobs)))
-    return Pool(
-        mels=torch.from_numpy(np.stack([d[0] for d in done])),
-        labels=torch.tensor([j[1] for j in jobs]),
-        words=torch.tensor([d[1] for d in done]),
-        texts=[[c[0] for c in d[2]] for d in done],
-        claimed_label=torch.tensor([[c[1] for c in d[2]] for d in done]),
-        claimed_words=torch.tensor([[c[2] for c in d[2]] for d in done]),
-    )
-
-
-def make_tokenizer(texts: list[str], folder: Path) -> RobertaTokenizer:
-    bpe = ByteLevelBPETokenizer(add_prefix_space=True)
-    bpe.train_from_iterator(
-        texts, vocab_size=900, min_frequency=2, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"], show_progress=False
-    )
-    vocabulary, merges = json.loads(bpe.to_str())["model"]["vocab"], json.loads(bpe.to_str())["model"]["merges"]
-    tokenizer = RobertaTokenizer(vocab=vocabulary, merges=[tuple(m) for m in merges], add_prefix_space=True, model_max_length=64)
-    tokenizer.save_pretrained(folder)
-    return tokenizer
-
-
-def make_model(vocabulary: int) -> ClapModel:
-    width = HEADS[0] * D_HEAD
-    config = ClapConfig(
-        text_config=dict(
-            vocab_size=vocabulary, hidden_size=96, num_hidden_layers=3, num_attention_heads=4, intermediate_size=192,
-            max_position_embeddings=80, projection_dim=128, projection_hidden_act="relu", pad_token_id=1, bos_token_id=0, eos_token_id=2,
-        ),
-        audio_config=dict(
-            spec_size=128, window_size=4, num_mel_bins=64, patch_size=4, patch_stride=[4, 4], patch_embeds_hidden_size=width,
-            hidden_size=width * 2 ** (len(DEPTHS) - 1), depths=DEPTHS, num_attention_heads=HEADS, mlp_ratio=2.0,
-            projection_dim=128, projection_hidden_act="relu", drop_path_rate=0.0, enable_fusion=False,
-        ),
-        projection_dim=128,
-    )  # fmt: skip
-    model = ClapModel(config)
-    for module in model.modules():
-        if isinstance(module, torch.nn.Linear):
-            torch.nn.init.xavier_uniform_(module.weight)
-    return model
-
-
-def augmented(mels: Tensor, rng: np.random.Generator) -> Tensor:
-    """Another loudness, another start (sounds go round), and one band or stretch missing."""
-    mels = mels.float()
-    mels = mels + torch.from_numpy(rng.uniform(-8, 8, (len(mels), 1, 1)).astype(np.float32))
-    for i, shift in enumerate(rng.integers(-60, 61, len(mels))):
-        mels[i] = mels[i].roll(int(shift), 0)
-        if rng.random() < 0.3:
-            start, width = int(rng.integers(0, 56)), int(rng.integers(2, 8))
-            mels[i, :, start : start + width] = mels[i].mean()
-    return mels
-
-
-def truth(pool: Pool, rows: Tensor, caption: Tensor) -> Tensor:
-    """``[clip, caption]``: is the caption true of the clip?"""
-    label, words = pool.claimed_label[rows, caption], pool.claimed_words[rows, caption]
-    same = (label[None] == -1) | (label[None] == pool.labels[rows, None])
-    return same & ((words[None] & ~pool.words[rows, None]) == 0)
-
-
-def anchored(audio: Tensor, text: Tensor, anchors: Tensor, label: Tensor, claimed: Tensor) -> Tensor:
-    """Cross-entropy of both towers against one learned direction per class; captions that name no class are skipped."""
-    anchors, named = 14 * F.normalize(anchors, dim=-1), claimed >= 0
-    return F.cross_entropy(audio @ anchors.T, label) + F.cross_entropy(text[named] @ anchors.T, claimed[named])
+def anchored(audio: Tensor, text: Tensor, anchors: Tensor, label: Tensor, named: Tensor) -> Tensor:
+    """Cross-entropy of both towers against one learned direction per class; captions that do not name their class are skipped."""
+    anchors = 14 * F.normalize(anchors, dim=-1)
+    loss = F.cross_entropy(audio @ anchors.T, label)
+    return loss + F.cross_entropy(text[named] @ anchors.T, label[named]) if named.any() else loss
 
 
 def grouped_batches(labels: Tensor, size: int, rng: np.random.Generator) -> list[Tensor]:
@@ -153,129 +90,193 @@ def contrastive(logits: Tensor, true: Tensor) -> Tensor:
     return -(target * F.log_softmax(logits, 1)).sum(1).mean()
 
 
-@torch.inference_mode()
-def zero_shot(model: ClapModel, tokenizer: RobertaTokenizer, pool: Pool, task: str) -> float:
-    model.eval()
-    prompts = [f"this is the sound of {kind.label}" for kind in TASKS[task]]
-    text = F.normalize(model.get_text_features(**tokenizer(prompts, padding=True, return_tensors="pt")).pooler_output, dim=-1)
-    audio = [model.get_audio_features(input_features=part.float()[:, None]).pooler_output for part in pool.mels.split(128)]
-    model.train()
-    return (F.normalize(torch.cat(audio), dim=-1) @ text.T).argmax(1).eq(pool.labels).float().mean().item()
+def batch_loss(
+    plan: Plan, model: ClapModel, tokenizer: RobertaTokenizer, anchors: Tensor, pool: Pool, rows: Tensor, key: list[int], progress: float
+) -> Tensor:
+    """The loss of one process's batch. Everything random is drawn from ``key``, so that a resumed training draws the same."""
+    rng = np.random.default_rng(key)
+    torch.manual_seed(int(rng.integers(2**62)))
+    caption = torch.from_numpy(rng.integers(0, CAPTIONS, len(rows)))
+    tokens = tokenizer([pool.texts[r][c] for r, c in zip(rows.tolist(), caption.tolist(), strict=True)], padding=True, return_tensors="pt")
+    features = augmented(pool.mels[rows], rng)[:, None]
+    with torch.autocast("cpu", torch.bfloat16, enabled=plan.bf16):
+        heard = model.get_audio_features(input_features=features).pooler_output
+        read = model.get_text_features(**tokens).pooler_output
+    audio, text = F.normalize(heard.float(), dim=-1), F.normalize(read.float(), dim=-1)
+    true, cosine = pool.truth(rows, caption), audio @ text.T
+    loss = contrastive(model.logit_scale_a.exp() * cosine, true) + contrastive(model.logit_scale_t.exp() * cosine.T, true.T)
+    if progress < ANCHORED:
+        loss = loss + (1 - progress / ANCHORED) * anchored(audio, text, anchors, pool.labels[rows], pool.names_class[rows, caption])
+    return loss
 
 
-def save(model: ClapModel, folder: Path) -> None:
-    """A standard checkpoint directory. Weights are kept in half precision and loaded as float32."""
-    model.config.dtype = torch.float32
-    model.config.architectures = ["ClapModel"]
-    model.config.save_pretrained(folder)
-    state = {k: (v.half() if v.is_floating_point() else v).contiguous() for k, v in model.state_dict().items()}
-    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
-    ClapFeatureExtractor(
-        feature_size=MEL.mels, sampling_rate=RATE, hop_length=MEL.hop, max_length_s=4, fft_window_size=MEL.n_fft,
-        frequency_min=MEL.f_min, frequency_max=MEL.f_max, truncation="rand_trunc", padding="repeatpad",
-    ).save_pretrained(folder)  # fmt: skip
+def average(parameters: list[Tensor], processes: int) -> None:
+    """Gradients of all processes, averaged: every process then takes the same step."""
+    if processes == 1:
+        return
+    flat = torch.cat([(p.grad if p.grad is not None else torch.zeros_like(p)).flatten() for p in parameters])
+    dist.all_reduce(flat)
+    for p, part in zip(parameters, (flat / processes).split([p.numel() for p in parameters]), strict=True):
+        p.grad = part.view_as(p)
 
 
-def write_card(folder: Path) -> None:
-    """README.md of the checkpoint, with the figures of its training log."""
-    log = json.loads((folder / "training.json").read_text())
-    columns = ("zero_shot_source", "zero_shot_timbre", "zero_shot_voice")
-    cells = [[str(e["epoch"]), f"{e['loss']:.2f}", *(f"{100 * e[c]:.1f}" for c in columns)] for e in log["epochs"]]
-    rows = "\n".join(f"| {' | '.join(row)} |" for row in cells)
-    source, timbre, voice = (len(TASKS[task]) for task in ("source", "timbre", "voice"))
-    heads = sum(d * h for d, h in zip(DEPTHS, HEADS, strict=True))
-    card = f"""# tiny
+class Trainer:
+    """The whole state of a training: what is saved every hundred steps, and what a resumed one begins with."""
 
-A small CLAP with the topology of the real HTS-AT: depths {DEPTHS}, heads {HEADS}, {heads} heads in all, {D_HEAD} channels each,
-on a 32 × 32 grid of tokens with windows of 4 × 4; {log["parameters"]:,} parameters with a RoBERTa-like text side. A standard
-transformers checkpoint (`ClapModel.from_pretrained`), weights in half precision, loaded as float32. 4 s of 16 kHz audio, 64 mels.
+    def __init__(self, plan: Plan, pool: Pool, classes: int, tokenizer: RobertaTokenizer) -> None:
+        torch.manual_seed(plan.seed)
+        self.plan, self.pool, self.tokenizer = plan, pool, tokenizer
+        self.model = make_model(len(tokenizer), pool.mels)
+        self.anchors = torch.nn.Parameter(torch.randn(classes, self.model.config.projection_dim))
+        named = list(self.model.named_parameters())
+        decayed = [p for n, p in named if p.ndim > 1 and "relative_position" not in n]
+        plain = [p for n, p in named if p.ndim <= 1 or "relative_position" in n]
+        groups = [{"params": decayed, "weight_decay": 0.05}, {"params": [*plain, self.anchors], "weight_decay": 0.0}]
+        self.optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.98))
+        self.parameters = [*decayed, *plain, self.anchors]
+        self.step, self.losses, self.rows, self.seconds = 0, list[float](), list[dict[str, object]](), 0.0
 
-Trained from scratch on {log["clips"]:,} synthesised clips of {source} classes with captions, by
+    @property
+    def file(self) -> Path:
+        return self.plan.work / "state.pt"
 
-    python scripts/train_tiny.py --out src/residual_audio/models/tiny
+    def save(self) -> None:
+        state = {"settings": json.dumps(self.plan.settings), "model": self.model.state_dict(), "anchors": self.anchors.data,
+                 "optimiser": self.optimiser.state_dict(), "step": self.step, "losses": self.losses, "rows": json.dumps(self.rows),
+                 "seconds": self.seconds}  # fmt: skip
+        part = self.file.with_suffix(".part")
+        torch.save(state, part)
+        part.rename(self.file)
 
-in {log["epochs"][-1]["minutes"]:.0f} minutes on 2 cores of a busy machine. Zero-shot accuracy in percent on takes not used for training,
-20 per class (more for classes of great variety): the {source} source classes, and the two tasks it was not trained on
-({timbre} timbres, {voice} voices):
+    def resume(self) -> None:
+        if not self.file.exists():
+            return
+        state = torch.load(self.file, weights_only=True)
+        if state["settings"] != json.dumps(self.plan.settings):
+            raise SystemExit(f"{self.file} was begun with other settings; remove it or use another --work")
+        self.model.load_state_dict(state["model"])
+        self.anchors.data.copy_(state["anchors"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.step, self.losses, self.rows, self.seconds = state["step"], state["losses"], json.loads(state["rows"]), state["seconds"]
 
-| epoch | loss | source | timbre | voice |
-|---|---|---|---|---|
-{rows}
+    def advance(self, rows: list[Tensor], rank: int, total: int) -> None:
+        """One step from one batch per process."""
+        plan, progress = self.plan, self.step / total
+        loss = batch_loss(plan, self.model, self.tokenizer, self.anchors, self.pool, rows[rank], [plan.seed, 1, self.step, rank], progress)
+        for group in self.optimiser.param_groups:
+            group["lr"] = plan.rate * min(1.0, (self.step + 1) / 100) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * progress)))
+        self.optimiser.zero_grad()
+        loss.backward()
+        average(self.parameters, plan.processes)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimiser.step()
+        with torch.no_grad():
+            self.model.logit_scale_a.clamp_(max=math.log(100))
+            self.model.logit_scale_t.clamp_(max=math.log(100))
+        self.losses = [*self.losses[-49:], loss.item()]
+        self.step += 1
 
-It knows only synthetic sounds. Use it to try things out and to test; it is not a model of real recordings.
-"""
-    (folder / "README.md").write_text(card)
+
+def jobs_of(plan: Plan) -> dict[str, list]:
+    first = plan.seed * 1_000_000
+    return {
+        "synthesised": synthetic_jobs(plan.per_class, first),
+        "soundfonts": soundfont_jobs(plan.per_weight, first) if plan.per_weight else [],
+        "recordings": recording_jobs(plan.per_recording, first) if plan.per_recording else [],
+    }
+
+
+def work(rank: int, plan: Plan, port: int) -> None:
+    """One process of the training; the first one also judges and writes."""
+    torch.set_num_threads(1)
+    if plan.processes > 1:
+        dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=plan.processes)
+    jobs = jobs_of(plan)
+    pool, vocabulary = make_pool([job for part in jobs.values() for job in part], plan.work / "cache", "training clips")
+    tokenizer = make_tokenizer([t for texts in pool.texts for t in texts], plan.work / f"tokenizer-{rank}")
+    trainer = Trainer(plan, pool, len(vocabulary["labels"]), tokenizer)
+    trainer.resume()
+    checks = judged_pools(plan.work / "cache", plan.judged, bool(plan.per_weight)) if rank == 0 else {}
+    facts = {"settings": plan.settings, "clips": {k: len(v) for k, v in jobs.items()}, "classes": len(vocabulary["labels"]),
+             "concepts": len(vocabulary["concepts"]), "parameters": trainer.model.num_parameters(), "machine": cpu_name()}  # fmt: skip
+    per_epoch = len(grouped_batches(pool.labels, plan.batch_size, np.random.default_rng(0))) // plan.processes
+    total, began = per_epoch * plan.epochs, time.monotonic() - trainer.seconds
+    with Progress(disable=rank > 0) as progress:
+        bar = progress.add_task("training", total=total, completed=trainer.step)
+        while trainer.step < total:
+            epoch, first = divmod(trainer.step, per_epoch)
+            batches = grouped_batches(pool.labels, plan.batch_size, np.random.default_rng([plan.seed, 0, epoch]))
+            for k in range(first, per_epoch):
+                trainer.advance(batches[k * plan.processes : (k + 1) * plan.processes], rank, total)
+                progress.advance(bar)
+                trainer.seconds = time.monotonic() - began
+                if k + 1 == per_epoch and rank == 0:
+                    row = {"epoch": epoch + 1, "loss": round(float(np.mean(trainer.losses)), 4), "minutes": round(trainer.seconds / 60, 1)}
+                    row |= judge(trainer.model, tokenizer, checks)
+                    row["logit_scale"] = round(trainer.model.logit_scale_a.exp().item(), 2)
+                    trainer.rows.append(row)
+                    print(row, flush=True)
+                if rank == 0 and (trainer.step % SAVE_EVERY == 0 or k + 1 == per_epoch):
+                    trainer.save()
+    if rank == 0:
+        tokenizer.save_pretrained(plan.out)
+        save(trainer.model, plan.out)
+        (plan.out / "training.json").write_text(json.dumps({**facts, "epochs": trainer.rows}, indent=1) + "\n")
+        write_card(plan.out)
+    if plan.processes > 1:
+        dist.destroy_process_group()
+
+
+def cpu_name() -> str:
+    info = Path("/proc/cpuinfo")
+    names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")] if info.exists() else []
+    return f"{os.cpu_count()} cores of {names[0] if names else platform.processor()}"
+
+
+def has_bf16() -> bool:
+    """Whether the CPU multiplies bfloat16 itself; on others a product may end the process, so nothing is tried."""
+    info = Path("/proc/cpuinfo")
+    return info.exists() and "avx512_bf16" in info.read_text()
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="directory of the checkpoint")
+    parser.add_argument("--work", type=Path, required=True, help="directory for rendered clips and the state of the training (2 GB)")
     parser.add_argument(
-        "--per-class", type=int, default=500, help="training clips of each source class (a multiple for classes of great variety)"
+        "--per-class", type=int, default=400, help="takes of each synthesised class (a multiple for classes of great variety)"
     )
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--per-weight", type=int, default=200, help="clips per soundfont instrument of weight one; 0: no soundfonts")
+    parser.add_argument("--per-recording", type=int, default=20, help="variants of each recording; 0: none")
+    parser.add_argument("--epochs", type=int, default=7)
+    parser.add_argument("--batch-size", type=int, default=64, help="clips per process and step")
+    parser.add_argument("--judged", type=int, default=20, help="takes of each synthesised class that epochs are judged by")
+    parser.add_argument("--rate", type=float, default=1.5e-3)
     parser.add_argument("--seed", type=int, default=0, choices=range(10), help="takes from seed × 1,000,000 on; held-out takes begin later")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument(
+        "--precision", choices=("auto", "float32", "bf16"), default="auto", help="auto: bf16 where the CPU multiplies it itself"
+    )
     args = parser.parse_args()
-
-    torch.manual_seed(args.seed)
-    rng, began = np.random.default_rng(args.seed), time.time()
-    args.out.mkdir(parents=True, exist_ok=True)
-    pool = make_pool("source", args.per_class, args.seed * 1_000_000, "training clips")
-    checks = {task: make_pool(task, 20, HELD_OUT, f"held-out {task}") for task in TASKS}
-    tokenizer = make_tokenizer([t for texts in pool.texts for t in texts], args.out)
-    model = make_model(len(tokenizer))
-    log = {
-        "settings": {k: str(v) for k, v in vars(args).items() if k != "out"},
-        "clips": len(pool.labels),
-        "parameters": model.num_parameters(),
-        "epochs": [],
-    }
-    print(
-        f"{log['clips']} clips of {len(TASKS['source'])} classes, {log['parameters']:,} parameters, {time.time() - began:.0f} s", flush=True
-    )
-
-    anchors = torch.nn.Parameter(torch.randn(len(TASKS["source"]), model.config.projection_dim))
-    decayed = [p for n, p in model.named_parameters() if p.ndim > 1 and "relative_position" not in n]
-    plain = [p for n, p in model.named_parameters() if p.ndim <= 1 or "relative_position" in n]
-    optimiser = torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": 0.05}, {"params": [*plain, anchors], "weight_decay": 0.0}], betas=(0.9, 0.98)
-    )
-    total, step = len(grouped_batches(pool.labels, args.batch_size, rng)) * args.epochs, 0
-    for epoch in range(args.epochs):
-        losses = []
-        for rows in track(grouped_batches(pool.labels, args.batch_size, rng), f"epoch {epoch + 1}/{args.epochs}"):
-            caption = torch.from_numpy(rng.integers(0, CAPTIONS, len(rows)))
-            tokens = tokenizer(
-                [pool.texts[r][c] for r, c in zip(rows.tolist(), caption.tolist(), strict=True)], padding=True, return_tensors="pt"
-            )
-            audio = F.normalize(model.get_audio_features(input_features=augmented(pool.mels[rows], rng)[:, None]).pooler_output, dim=-1)
-            text = F.normalize(model.get_text_features(**tokens).pooler_output, dim=-1)
-            true, cosine = truth(pool, rows, caption), audio @ text.T
-            loss = contrastive(model.logit_scale_a.exp() * cosine, true) + contrastive(model.logit_scale_t.exp() * cosine.T, true.T)
-            warm, progress = min(1.0, step / 100), step / total
-            if progress < 0.5:
-                loss = loss + (1 - 2 * progress) * anchored(audio, text, anchors, pool.labels[rows], pool.claimed_label[rows, caption])
-            for group in optimiser.param_groups:
-                group["lr"] = args.lr * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * progress)))
-            optimiser.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
-            with torch.no_grad():
-                model.logit_scale_a.clamp_(max=math.log(100))
-                model.logit_scale_t.clamp_(max=math.log(100))
-            losses.append(loss.item())
-            step += 1
-        row = {"epoch": epoch + 1, "loss": round(float(np.mean(losses[-50:])), 4), "minutes": round((time.time() - began) / 60, 1)}
-        row |= {f"zero_shot_{task}": round(zero_shot(model, tokenizer, check, task), 4) for task, check in checks.items()}
-        row["logit_scale"] = round(model.logit_scale_a.exp().item(), 2)
-        log["epochs"].append(row)
-        print(row, flush=True)
-        save(model, args.out)
-        (args.out / "training.json").write_text(json.dumps(log, indent=1) + "\n")
-        write_card(args.out)
+    bf16 = has_bf16() if args.precision == "auto" else args.precision == "bf16"
+    given = {k: v for k, v in vars(args).items() if k != "precision"}
+    plan = Plan(**given, bf16=bf16)
+    for folder in (plan.out, plan.work):
+        folder.mkdir(parents=True, exist_ok=True)
+    # Rendered once, before the processes of the training each open it.
+    make_pool([job for part in jobs_of(plan).values() for job in part], plan.work / "cache", "training clips")
+    if plan.processes == 1:
+        work(0, plan, 0)
+    else:
+        torch.multiprocessing.spawn(work, (plan, free_port()), plan.processes)
 
 
 if __name__ == "__main__":

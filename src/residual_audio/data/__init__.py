@@ -3,7 +3,7 @@
 from .clip import Clip, DataError, Dataset, DataWarning, clean_label, in_folds, make_dataset
 from .load import load_dataset
 from .prompts import TEMPLATES, fill, templates
-from .registry import DATASETS, Generated, Own, Published, default_root
+from .registry import DATASETS, Generated, Own, Published, Shipped, default_root
 from .splits import grouped_folds, grouped_parts, stratified_folds
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Generated",
     "Own",
     "Published",
+    "Shipped",
     "clean_label",
     "default_root",
     "fill",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from ..spelling import one_spelling, printable
 from .splits import grouped_folds
-from .synthetic import PREFIX, SyntheticSound
+from .synthetic import PREFIX, SyntheticAddress
 
 
 class DataError(ValueError):
@@ -38,9 +40,9 @@ class Clip:
     tags: tuple[str, ...] = ()
 
     @property
-    def source(self) -> Path | SyntheticSound:
+    def source(self) -> Path | SyntheticAddress:
         """What an encoder reads: the file, or the synthetic sound that the address names."""
-        return SyntheticSound.parse(self.path) if self.synthetic else Path(self.path)
+        return SyntheticAddress(self.path) if self.synthetic else Path(self.path)
 
     @property
     def synthetic(self) -> bool:
@@ -70,11 +72,13 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.clips)
 
+    def __repr__(self) -> str:
+        return f"<Dataset {self.name} · {len(self.clips):,} clips, {len(self.labels):,} classes, folds: {self.folds}>"
+
     @property
     def targets(self) -> np.ndarray:
         """Class numbers, one per clip."""
-        position = {label: i for i, label in enumerate(self.labels)}
-        return np.array([position[c.label] for c in self.clips], dtype=np.int64)
+        return np.array(self.rows_of(c.label for c in self.clips), dtype=np.int64)
 
     @property
     def groups(self) -> list[str]:
@@ -87,6 +91,17 @@ class Dataset:
         present = {c.label for c in clips}
         labels = tuple(label for label in self.labels if label in present)
         return replace(self, clips=clips, labels=labels, notes={**self.notes, "only": note})
+
+    def without(self, errors: Container[str]) -> Dataset:
+        """The clips whose ids are not among ``errors``; a class of which none is left leaves the class list too."""
+        clips = tuple(c for c in self.clips if c.id not in errors)
+        present = {c.label for c in clips}
+        return replace(self, clips=clips, labels=tuple(label for label in self.labels if label in present))
+
+    def rows_of(self, labels: Iterable[str]) -> list[int]:
+        """The numbers of some of its classes."""
+        position = {label: i for i, label in enumerate(self.labels)}
+        return [position[label] for label in labels]
 
     def limited(self, count: int, seed: int | None = None) -> Dataset:
         """At most ``count`` clips, taken class by class in turn, so that every class stays as long as it can.
@@ -112,6 +127,12 @@ def clean_label(label: str) -> str:
     return " ".join(label.replace("_", " ").replace("-", " ").split()).lower()
 
 
+def spelled(clip: Clip) -> Clip:
+    """Its words in one spelling that can be stored anywhere, and a path that opens the file from any working folder."""
+    path = clip.path if clip.synthetic else os.path.abspath(clip.path)
+    return replace(clip, id=printable(clip.id), path=path, label=one_spelling(printable(clip.label)), group=printable(clip.group))
+
+
 def in_folds(clips: Sequence[Clip], seed: int = 0) -> tuple[Clip, ...]:
     """The clips in five made folds: every class spread evenly, no group in two."""
     numbers = grouped_folds([c.label for c in clips], [c.own_group for c in clips], seed=seed)
@@ -120,12 +141,13 @@ def in_folds(clips: Sequence[Clip], seed: int = 0) -> tuple[Clip, ...]:
 
 def make_dataset(name: str, clips: Iterable[Clip], folds: str = "none", names: dict[str, str] | None = None, **notes: object) -> Dataset:
     """Gather rows into a dataset: labels sorted, ids checked to be unique, prompt names filled in."""
-    rows = tuple(clips)
+    rows = tuple(spelled(clip) for clip in clips)
     if not rows:
         raise DataError(f"{name}: no clips found")
     twice = next((id for id, count in Counter(c.id for c in rows).items() if count > 1), None)
     if twice is not None:
         raise DataError(f"{name}: the id {twice!r} occurs more than once")
     labels = tuple(sorted({c.label for c in rows}))
-    names = {label: (names or {}).get(label, clean_label(label)) for label in labels}
+    known = {one_spelling(printable(label)): name for label, name in (names or {}).items()}
+    names = {label: known.get(label, clean_label(label)) for label in labels}
     return Dataset(name, rows, labels, names, folds, dict(notes))

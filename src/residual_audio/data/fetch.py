@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -13,10 +14,13 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from .clip import DataError
+from .unpack import MOST_BYTES, unpack
 
 BLOCK = 1 << 20
 TIMEOUT_SECONDS = 60
 RANGE_NOT_SATISFIABLE = 416
+# A server that sends without end, or a byte now and then, is given up.
+PATIENCE_SECONDS, SLOWEST = 600, 1024
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,12 @@ def receive(url: str, part: Path, show: Callable[[int, int | None], None]) -> bo
         length = response.headers.get("Content-Length")
         total = (have if resumed else 0) + int(length) if length else None
         with part.open("ab" if resumed else "wb") as file:
-            while block := response.read(BLOCK):
+            began, first = time.monotonic(), file.tell()
+            while block := response.read1(BLOCK):
                 file.write(block)
+                waited = time.monotonic() - began
+                if file.tell() > MOST_BYTES or (waited > PATIENCE_SECONDS and (file.tell() - first) / waited < SLOWEST):
+                    raise DataError(f"{url}: sends more than {MOST_BYTES:,} bytes, or less than {SLOWEST} of them in a second; given up")
                 show(file.tell(), total)
     return total is None or part.stat().st_size >= total
 
@@ -68,9 +76,13 @@ def download(remote: Remote, folder: Path) -> Path:
 
     target, part = folder / remote.filename, folder / f"{remote.filename}.part"
     if target.exists():
-        return target
+        try:
+            verify(target, remote)  # it may lie there since yesterday, or be somebody else's
+            return target
+        except DataError:
+            part.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task(remote.filename, total=None)
         complete = False
@@ -104,7 +116,7 @@ def place(path: Path, remote: Remote, root: Path) -> None:
     unpacked, partial = path.with_name(f"{path.name}.unpacked"), path.with_name(f"{path.name}.unpacking")
     if not unpacked.exists():
         shutil.rmtree(partial, ignore_errors=True)
-        shutil.unpack_archive(path, partial, filter=None if path.suffix == ".zip" else "data")
+        unpack(path, partial)
         os.replace(partial, unpacked)
     for entry in sorted(unpacked.iterdir()):
         if (destination / entry.name).is_dir():

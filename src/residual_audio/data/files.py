@@ -50,12 +50,28 @@ def require(name: str, missing: Sequence[str], total: int, place: Path, layout: 
 
 
 def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    """Rows by column name, after a check that the columns are there."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file)
-        present = reader.fieldnames or []
-        if absent := [c for c in columns if c not in present]:
-            raise DataError(
-                f"{path}: the columns {', '.join(absent)} are missing; it has {', '.join(present) or 'none'}. Is it the right version?"
-            )
-        return list(reader)
+    """Rows by column name, every cell as text, after a check that the columns are there. A row with more fields than the header is an
+    error: everything in it may be in the wrong place."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            header = next(reader, [])
+            rows = []
+            for cells in reader:
+                if len(cells) > len(header):
+                    raise DataError(
+                        f"{path}: line {reader.line_num} has {len(cells)} fields, the header {len(header)}; quote commas in names"
+                    )
+                if cells:
+                    rows.append(dict(zip(header, cells + [""] * (len(header) - len(cells)), strict=True)))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: not a CSV in UTF-8 ({error})") from error
+    if not header:
+        raise DataError(f"{path}: not a CSV: it is empty")
+    if absent := [c for c in columns if c not in header]:
+        raise DataError(
+            f"{path}: the columns {', '.join(absent)} are missing; it has {', '.join(header) or 'none'}. Is it the right version?"
+        )
+    if not rows:
+        raise DataError(f"{path}: has no rows")
+    return rows

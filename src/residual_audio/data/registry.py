@@ -1,7 +1,8 @@
 """The datasets that can be opened by name, and the kinds of the user's own data: one file of :mod:`.sets` each.
 
-Three kinds, told apart by what opening them needs: a published dataset lies in a folder, a generated one needs no file, the user's own
-data is named by an address. Each has a ``name``, one line of ``help``, and ``shown``: how it is written on the command line.
+Four kinds, told apart by what opening them needs: a published dataset lies in a folder, a shipped one in the package, a generated one
+needs no file, the user's own data is named by an address. Each has a ``name``, one line of ``help``, and ``shown``: how it is written
+on the command line.
 """
 
 from __future__ import annotations
@@ -44,6 +45,27 @@ class Published:
 
 
 @dataclass(frozen=True)
+class Shipped:
+    """In the package: ``load(**options)``. Others recorded it: the licence and whom to credit are told wherever it is listed."""
+
+    name: str
+    help: str
+    load: Callable[..., Dataset]
+    licence: str
+    credit: str
+    order: int = 10
+
+    @property
+    def shown(self) -> str:
+        return self.name
+
+    def open(self, root: str | Path | None, download: bool, options: dict[str, Any]) -> Dataset:
+        if root is not None:
+            raise DataError(f"{self.name} comes with the package and is read from there; leave out the root (--data-root)")
+        return self.load(**options)
+
+
+@dataclass(frozen=True)
 class Generated:
     """Made on the fly: ``load(**options)``. There is nothing to fetch and no folder to look in."""
 
@@ -78,7 +100,7 @@ class Own:
         return f"{self.name}:{self.argument}"
 
 
-Source = Published | Generated | Own
+Source = Published | Shipped | Generated | Own
 DATASETS: Registry[Source] = Registry("dataset", "residual_audio.data.sets", DataError)
 
 

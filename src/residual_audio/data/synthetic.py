@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..media import MediaError
 from .synthesis import RATE, TASKS, take
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class SyntheticSound:
             if not 0 <= sound.index < len(TASKS[sound.task]) or sound.take < 0:
                 raise IndexError(address)
         except (ValueError, KeyError, IndexError) as error:
-            raise ValueError(
+            raise MediaError(
                 f"{address!r} is no synthetic sound; expected {PREFIX}TASK/CLASS/TAKE with a task of {', '.join(TASKS)}"
             ) from error
         return sound
@@ -47,3 +48,13 @@ class SyntheticSound:
         from ..audio import Waveform  # brings torch, which a list of clips does not need
 
         return Waveform(take(self.task, self.index, self.take).samples, RATE)
+
+
+@dataclass(frozen=True)
+class SyntheticAddress:
+    """A clip's address as a dataset has it: parsed when it is read, so that a wrong one is that clip's error."""
+
+    address: str
+
+    def waveform(self) -> Waveform:
+        return SyntheticSound.parse(self.address).waveform()

@@ -17,13 +17,20 @@ from ..registry import DATASETS, Published
 
 # GitHub makes these archives on demand; the commit is pinned because every change to the branch would change the checksum.
 COMMIT = "33c8ce9eb2cf0b1c2f8bcf322eb349b6be34dbb6"
+SHA256 = "sha256:661183a6f53ef04f12c9bd618fed0ddc1713280d6c94a5a5431e844ba6f6a21f"
 COLUMNS = ("filename", "fold", "category", "esc10", "src_file")
 ORIGIN = Origin(
     name="esc50",
     page="https://github.com/karolpiczak/ESC-50",
     layout="  ROOT/meta/esc50.csv\n  ROOT/audio/1-100032-A-0.wav  (or .flac, .ogg of the same stem)",
     markers=("meta/esc50.csv",),
-    remotes=(Remote(f"https://github.com/karolpiczak/ESC-50/archive/{COMMIT}.zip", "md5:071b44018315e034b2c6e8064543d19c", "esc50.zip"),),
+    remotes=(
+        Remote(
+            f"https://github.com/karolpiczak/ESC-50/archive/{COMMIT}.zip",
+            "sha256:661183a6f53ef04f12c9bd618fed0ddc1713280d6c94a5a5431e844ba6f6a21f",
+            "esc50.zip",
+        ),
+    ),
 )
 
 

@@ -34,6 +34,7 @@ ORIGIN = Origin(
     page="https://zenodo.org/records/1290750",
     layout=f"  ROOT/IRMAS-TrainingData/cel/[cel][cla]0001__1.wav  and so on for {', '.join(INSTRUMENTS)}",
     markers=("cel",),
+    # The only one of the four for which no SHA-256 is published: this is the MD5 that Zenodo states.
     remotes=(
         Remote(
             "https://zenodo.org/record/1290750/files/IRMAS-TrainingData.zip?download=1",

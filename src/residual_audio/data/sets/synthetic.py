@@ -48,7 +48,8 @@ def load_captioned(task: str = "source", per_class: int = CAPTIONED_PER_CLASS) -
     "A low sound" was drawn for one clip but holds for many. A text that can be read in two ways is true if one of them is.
     """
     data = load(task, per_class)
-    rendered = [take(c.source.task, c.source.index, c.source.take) for c in data.clips if isinstance(c.source, SyntheticSound)]
+    sounds = [SyntheticSound.parse(c.path) for c in data.clips]
+    rendered = [take(sound.task, sound.index, sound.take) for sound in sounds]
     captions = list({t.caption: None for t in rendered})
     clips = [
         replace(clip, captions=tuple(dict.fromkeys([t.caption.text, *(c.text for c in captions if c.true_of(t.label, t.words))])))

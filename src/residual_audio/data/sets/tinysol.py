@@ -30,13 +30,13 @@ ORIGIN = Origin(
     remotes=(
         Remote(
             "https://zenodo.org/record/3685367/files/TinySOL.tar.gz?download=1",
-            "md5:36030a7fe389da86c3419e5ee48e3b7f",
+            "sha256:a537e5de4f64edf0a56032369f66fc76adcb67db875e466f54cad2999e00364c",
             "TinySOL.tar.gz",
             into="audio",
         ),
         Remote(
             "https://zenodo.org/record/3685367/files/TinySOL_metadata.csv?download=1",
-            "md5:a86c9bb115f69e61f2f25872e397fc4a",
+            "sha256:925727f1036cb3d574856470be6b04af5c9961102902a23cc8eafc7907d040da",
             "TinySOL_metadata.csv",
         ),
     ),

@@ -36,8 +36,8 @@ class SoundClass:
 
 SOURCES = (
     SoundClass(("pure tone", "sine wave", "test tone"), tonal.pure_tone, variety=2),
-    SoundClass(("synthesizer", "electronic instrument", "keyboard tone"), tonal.synthesizer, variety=4),
-    SoundClass(("buzzer", "reed", "buzzing tone"), tonal.buzzer, variety=3),
+    SoundClass(("synthesizer", "electronic instrument", "synth tone"), tonal.synthesizer, variety=4),
+    SoundClass(("buzzer", "electric buzzer", "buzzing tone"), tonal.buzzer, variety=3),
     SoundClass(("organ", "church organ", "organ chord"), tonal.organ, variety=2),
     SoundClass(("rising chirp", "upward sweep", "rising sweep"), partial(tonal.chirp, kind="rising")),
     SoundClass(("falling chirp", "downward sweep", "falling sweep"), partial(tonal.chirp, kind="falling")),
