@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import shutil
+import os
+import re
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from ..models import Encoder
-from ..writing import drafted_folder
-from .gain import GainSet, ResiDual
+from ..models.files import split_revision
+from ..spelling import printable
+from ..writing import drafted
+from .forms import FORMS
+from .gain import TENSORS, GainSet, ResiDual
 from .select import Place
+from .validate import AdapterError, check_residual, check_schema, check_tensors
 
 CONFIG, WEIGHTS, CARD = "adapter_config.json", "adapter_model.safetensors", "README.md"
-
-
-class AdapterError(ValueError):
-    """An adapter that cannot be read, or that belongs to another model."""
+# The digest in the config says which weights it belongs to; while both are replaced, the old ones are kept under another name.
+DIGEST, EARLIER = "weights_sha256", f".{WEIGHTS}.earlier"
 
 
 def base_of(encoder: Encoder) -> dict[str, Any]:
@@ -32,72 +38,115 @@ def base_of(encoder: Encoder) -> dict[str, Any]:
     }
 
 
+def markdown(text: str) -> str:
+    """A name or a note as text of a Markdown page."""
+    return re.sub(r"([\\`*\[\]<>|#])", r"\\\1", printable(text))
+
+
 def card(encoder: Encoder, residual: ResiDual) -> str:
     """A README that says what this is and how to use it."""
-    changed = sum(int((s.gain - 1).abs().gt(1e-3).sum()) for s in residual.sets)
-    places = sorted({s.place.form for s in residual.sets})
-    notes = "\n".join(f"- {key}: {value}" for key, value in residual.notes.items())
+    sets = {f"{s.place.kind}: {s.form}, {FORMS[s.form].help}" for s in residual.sets}
+    places = "\n".join(f"- {line}" for line in sorted(sets))
+    truncated = " What lies outside the kept axes is dropped." if any(s.truncated for s in residual.sets) else ""
+    strength = " and ".join(f"{tau:g}" for tau in sorted({s.tau for s in residual.sets}))
+    name = markdown(encoder.name)
+    notes = "\n".join(f"- {markdown(str(key))}: {markdown(str(value))}" for key, value in residual.notes.items())
     return f"""---
 library_name: residual-audio
-base_model: {encoder.name}
+base_model: {json.dumps(encoder.name)}
 tags: [residual, audio, clap]
 ---
 
-# ResiDual gains for {encoder.name}
+# ResiDual for {name}
 
-{residual.trained} gains, one per principal axis of {", ".join(places)} ({len(residual.sets)} places);
-{changed} differ from one by more than 0.001. Mean: {residual.mean}. Everything else is the base model's.
+{residual.trained} learned numbers inside the principal axes of {len(residual.sets)} places, at strength {strength}.
+Mean: {residual.mean}.{truncated} Everything else is the base model's.
 
-- base model: {encoder.name}, revision {encoder.revision}
+{places}
+- base model: {name}, revision {encoder.revision}
 - preprocessing: {encoder.policy.hash}
 {notes}
 
 ```
-residual-audio fold {encoder.name} THIS_FOLDER --out FOLDED   # an ordinary checkpoint
+residual-audio fold {shlex.quote(printable(encoder.name).replace("`", ""))} THIS_FOLDER --out FOLDED   # an ordinary checkpoint
 ```
 
 ```python
 import residual_audio as ra
 
-encoder = ra.load_encoder("{encoder.name}")
+encoder = ra.load_encoder({encoder.name!r})
 folded = ra.fold(encoder, ra.load_adapter("THIS_FOLDER", encoder))
 ```
 """
 
 
-def save_adapter(folder: str | Path, encoder: Encoder, residual: ResiDual) -> Path:
-    """Write the three files beside their place and move them there together."""
+def save_adapter(folder: str | Path, encoder: Encoder, residual: ResiDual, replace: bool = False) -> Path:
+    """Write the three files of an adapter that is sound. A kill at any moment leaves the old adapter or the new one.
+
+    Where there is one already, ``replace`` it or be refused; whatever else lies in the folder stays.
+    """
     folder = Path(folder)
-    if folder.exists() and any(folder.iterdir()) and not (folder / CONFIG).exists():
-        raise AdapterError(f"{folder} is not empty and holds no adapter; choose another --out")
-    tensors = {f"{i}.{k}": getattr(s, k).contiguous() for i, s in enumerate(residual.sets) for k in ("axes", "mean", "variance", "gain")}
+    check_free(folder, replace)
+    check_residual(residual, encoder, "this adapter cannot be saved")
+    tensors = {f"{i}.{k}": getattr(s, k).contiguous() for i, s in enumerate(residual.sets) for k in TENSORS}
     config = {
         "peft_type": "RESIDUAL",
         "base_model_name_or_path": encoder.name,
         "base": base_of(encoder),
         "mean": residual.mean,
-        "places": [asdict(s.place) for s in residual.sets],
+        "places": [{**asdict(s.place), "form": s.form, "truncated": s.truncated, "tau": s.tau} for s in residual.sets],
         "trained_parameters": residual.trained,
         "notes": residual.notes,
     }
-    with drafted_folder(folder) as draft:
-        save_file(tensors, draft / WEIGHTS)
-        (draft / CONFIG).write_text(json.dumps(config, indent=2, default=str) + "\n")
-        (draft / CARD).write_text(card(encoder, residual))
-        if folder.exists():
-            shutil.rmtree(folder)
+    if (folder / CONFIG).exists():
+        (folder / EARLIER).unlink(missing_ok=True)
+        os.link(folder / WEIGHTS, folder / EARLIER)  # what the old config belongs to, until the new one is there
+    with drafted(folder / WEIGHTS) as path:
+        save_file(tensors, path)
+        config[DIGEST] = _digest(path)
+    with drafted(folder / CONFIG) as path:
+        path.write_text(json.dumps(config, indent=2, default=str) + "\n")
+    with drafted(folder / CARD) as path:
+        path.write_text(card(encoder, residual))
+    (folder / EARLIER).unlink(missing_ok=True)
     return folder
 
 
+def check_free(folder: Path, replace: bool = False) -> None:
+    """Refuse a place that holds an adapter (unless it may be replaced) or anything else; told before anything is learned."""
+    if folder.exists() and not folder.is_dir():
+        raise AdapterError(f"{folder} is a file; choose another --out")
+    if (folder / CONFIG).exists() and not replace:
+        raise AdapterError(f"{folder} holds an adapter already; choose another --out, or let it be replaced (--replace)")
+    left = {p.name for p in folder.iterdir()} - {WEIGHTS} if folder.exists() else set()  # a kill may have left new weights alone
+    if left and not (folder / CONFIG).exists():
+        raise AdapterError(f"{folder} is not empty and holds no adapter; choose another --out")
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _weights(folder: Path, config: dict[str, Any]) -> Path:
+    """The weights that the config was written with; those of before, where a kill came between the two."""
+    expected = config.get(DIGEST)
+    for path in (folder / WEIGHTS, folder / EARLIER):
+        if path.is_file() and expected in (None, _digest(path)):
+            return path
+    raise AdapterError(f"{folder}: {WEIGHTS} is not what {CONFIG} was written with (damaged or replaced); get or make it again")
+
+
 def _folder(source: str | Path) -> Path:
-    """A directory, or a hub repository fetched through huggingface_hub."""
+    """A directory, or a hub repository (``REPO`` or, pinned, ``REPO@COMMIT``) fetched through huggingface_hub."""
     if Path(source).is_dir():
         return Path(source)
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(str(source), allow_patterns=[CONFIG, WEIGHTS, CARD]))
+        name, revision = split_revision(str(source))
+        return Path(snapshot_download(name, revision=revision, allow_patterns=[CONFIG, WEIGHTS, CARD]))
     except (HFValidationError, LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
         raise AdapterError(
             f"{source}: neither a directory nor a hub repository that can be reached ({str(error).splitlines()[0]})"
@@ -109,19 +158,38 @@ def load_adapter(source: str | Path, encoder: Encoder) -> ResiDual:
     folder = _folder(source)
     if not (folder / CONFIG).is_file() or not (folder / WEIGHTS).is_file():
         raise AdapterError(f"{folder}: no {CONFIG} and {WEIGHTS}; expected a directory written by `residual-audio adapt`")
-    config = json.loads((folder / CONFIG).read_text())
-    if config.get("peft_type") != "RESIDUAL":
-        raise AdapterError(f"{folder}: an adapter of type {config.get('peft_type')}, not ResiDual gains")
+    try:
+        config = json.loads((folder / CONFIG).read_text())
+    except ValueError as error:
+        raise AdapterError(f"{folder / CONFIG}: is not JSON ({error})") from error
+    kind = config.get("peft_type") if isinstance(config, dict) else config
+    if kind != "RESIDUAL":
+        raise AdapterError(f"{folder}: an adapter of type {kind}, not ResiDual's")
+    check_schema(config, folder)
     made, here = config["base"], json.loads(json.dumps(base_of(encoder)))
     wrong = [f"{key}: {made[key]} there, {here[key]} here" for key in ("revision", "preprocessing_hash", "units") if made[key] != here[key]]
     if wrong:
-        raise AdapterError(f"{folder} was made for {made['name']}, not for {encoder.name}:\n  " + "\n  ".join(wrong))
-    tensors = load_file(folder / WEIGHTS)
-    sets = []
-    for i, place in enumerate(config["places"]):
-        where = Place(place["form"], tuple(tuple(b) for b in place["blocks"]), tuple(place["heads"]))
-        sets.append(GainSet(where, *(tensors[f"{i}.{k}"] for k in ("axes", "mean", "variance", "gain"))))
-    return ResiDual(tuple(sets), config["mean"], config["notes"])
+        window = "; was it made with other --seconds, --crop or --pad? Give the same here" if made["revision"] == here["revision"] else ""
+        raise AdapterError(f"{folder} was made for {made['name']}, not for {encoder.name} as it is here{window}:\n  " + "\n  ".join(wrong))
+    try:
+        tensors = load_file(_weights(folder, config))
+    except SafetensorError as error:
+        raise AdapterError(f"{folder / WEIGHTS}: cannot be read ({error})") from error
+    check_tensors(tensors, len(config["places"]), folder)
+    sets = tuple(_read_set(place, {k: tensors.get(f"{i}.{k}") for k in (*TENSORS, "gain")}) for i, place in enumerate(config["places"]))
+    residual = ResiDual(sets, config["mean"], config["notes"])
+    check_residual(residual, encoder, folder)
+    return residual
+
+
+def _read_set(place: dict[str, Any], tensors: dict[str, Any]) -> GainSet:
+    """One place of an adapter. Those from before there were forms have gains, one per axis or a single one, and ``form`` names the kind."""
+    gain = tensors.pop("gain")
+    if "kind" not in place:
+        tensors["values"] = gain
+        place = {**place, "kind": place["form"], "form": "gains" if gain.shape[1] == tensors["axes"].shape[1] else "scalar"}
+    where = Place(place["kind"], tuple(tuple(b) for b in place["blocks"]), tuple(place["heads"]))
+    return GainSet(where, **tensors, form=place["form"], truncated=place.get("truncated", False), tau=place.get("tau", 1.0))
 
 
 def push_adapter(folder: str | Path, repository: str, private: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""Run an encoder with gains at work, without changing a weight."""
+"""Run an encoder with what was learned at work, without changing a weight."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .select import REACH
 Change = Callable[[Tensor], Tensor]
 
 
-def head_change(gains: GainSet, heads: int, mean: MeanRule, gain: Tensor) -> Change:
-    """Concatenated head outputs → the same with the place's heads reweighted."""
-    matrix = gains.matrix(gain)
+def head_change(gains: GainSet, heads: int, mean: MeanRule, values: Tensor) -> Change:
+    """Concatenated head outputs → the same with the place's heads changed."""
+    matrix = gains.matrix(values)
     offset = gains.offset(matrix, mean)
     chosen = list(gains.place.heads)
 
@@ -34,9 +34,9 @@ def head_change(gains: GainSet, heads: int, mean: MeanRule, gain: Tensor) -> Cha
     return change
 
 
-def vector_change(gains: GainSet, mean: MeanRule, gain: Tensor) -> Change:
-    """A write or an embedding → the same, reweighted."""
-    matrix = gains.matrix(gain)
+def vector_change(gains: GainSet, mean: MeanRule, values: Tensor) -> Change:
+    """A write or an embedding → the same, changed."""
+    matrix = gains.matrix(values)
     offset = gains.offset(matrix, mean)[0]
     return lambda x: x @ matrix[0].mT + offset
 
@@ -52,22 +52,22 @@ def _reaching(changes: dict[Block, Change]) -> Reach | None:
 
 
 @contextmanager
-def attached(encoder: Encoder, residual: ResiDual, gains: Sequence[Tensor] | None = None) -> Iterator[None]:
+def attached(encoder: Encoder, residual: ResiDual, values: Sequence[Tensor] | None = None) -> Iterator[None]:
     """Inside, ``encoder.encode`` and ``encoder.resume`` give what the adapted model gives.
 
-    ``gains`` take the place of the stored ones, so that a gradient can reach them. The weights are not touched.
+    ``values`` take the place of the stored ones, so that a gradient can reach them. The weights are not touched.
     """
-    values = [s.gain for s in residual.sets] if gains is None else list(gains)
+    at_work = [s.values for s in residual.sets] if values is None else list(values)
     by_reach: dict[str, dict[Block, Change]] = {"heads": {}, "write": {}, "mlp": {}}
     final: Change | None = None
     count = {site.key: site.heads for site in encoder.sites}
-    for one, gain in zip(residual.sets, values, strict=True):
-        if one.place.form == "embedding":
-            final = vector_change(one, residual.mean, gain)
-        elif one.place.form == "heads":
-            by_reach["heads"][one.place.blocks[0]] = head_change(one, count[one.place.blocks[0]], residual.mean, gain)
+    for one, numbers in zip(residual.sets, at_work, strict=True):
+        if one.place.kind == "embedding":
+            final = vector_change(one, residual.mean, numbers)
+        elif one.place.kind == "heads":
+            by_reach["heads"][one.place.blocks[0]] = head_change(one, count[one.place.blocks[0]], residual.mean, numbers)
         else:
-            by_reach[REACH[one.place.form]] |= dict.fromkeys(one.place.blocks, vector_change(one, residual.mean, gain))
+            by_reach[REACH[one.place.kind]] |= dict.fromkeys(one.place.blocks, vector_change(one, residual.mean, numbers))
     with ExitStack() as stack:
         for reach, changes in by_reach.items():
             # Only the changed blocks are hooked: a hook costs time in every block that has one.

@@ -65,7 +65,7 @@ class ShareLearner:
         self.basis, self.along = basis, basis.along(shares)
         self.base = embeddings if mean == "keep" else embeddings - basis.mean.sum(0)
         self.gain = (basis.start if gain is None else gain).detach().clone().requires_grad_()
-        self.parameters = [self.gain]
+        self.parameters, self.neutral = [self.gain], [1.0]
 
     def _adapt(self, rows: Rows, gain: Float[Tensor, " axis"]) -> Float[Tensor, "row d"]:
         return self.base[rows] + (self.along[rows] * (gain - 1)) @ self.basis.axes

@@ -1,6 +1,6 @@
-r"""Write gains into the weights: an ordinary checkpoint with identical outputs and no extra cost.
+r"""Write what was learned into the weights: an ordinary checkpoint with identical outputs and no extra cost.
 
-Every gain is part of an affine map $y = Az + c$ beside a linear layer, and is multiplied into it:
+Every form is an affine map $y = Az + c$ beside a linear layer, and is multiplied into it:
 
 - **heads**: $W_h \leftarrow W_h A_h$ in the head's slice of the output projection, $b \leftarrow b + \sum_h W_h c_h$;
 - **blocks, stages**: the attention's write: $W \leftarrow AW$, $b \leftarrow Ab + c$ in the output projection;
@@ -48,16 +48,16 @@ def fold(encoder: Encoder, residual: ResiDual) -> Encoder:
     site_of = {site.key: site for site in folded.sites}
     exact = residual.to(encoder.device, torch.float64)
     # Heads first: a write of the same block is what leaves the layer that the heads are folded into.
-    for gains in sorted(exact.sets, key=lambda s: s.place.form != "heads"):
+    for gains in sorted(exact.sets, key=lambda s: s.place.kind != "heads"):
         matrix = gains.matrix()
         offset = gains.offset(matrix, exact.mean)
-        if gains.place.form == "embedding":
+        if gains.place.kind == "embedding":
             folded.readout.fold(matrix[0], offset[0])
         for block in gains.place.blocks:
             site = site_of[block]
-            if gains.place.form == "heads":
+            if gains.place.kind == "heads":
                 fold_heads(folded.linear(site.projection), gains, matrix, offset)
-            elif gains.place.form == "mlps":
+            elif gains.place.kind == "mlps":
                 fold_write(last_linear(folded.module.get_submodule(site.mlp)), matrix[0], offset[0])
             else:
                 fold_write(folded.linear(site.projection), matrix[0], offset[0])

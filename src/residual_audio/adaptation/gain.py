@@ -1,7 +1,11 @@
-r"""ResiDual: one gain per principal axis of a unit, $y = \mu' + (I + \Phi^\top \mathrm{diag}(g - 1)\, \Phi)(z - \mu)$.
+r"""ResiDual and its family: what a unit writes is changed inside some of its principal axes.
 
-With every axis kept this is $\Phi^\top \mathrm{diag}(g) \Phi (z - \mu) + \mu'$; axes that are not kept pass unchanged. $\mu'$ is μ
-(``mean="keep"``, so that gains of one are the identity) or nothing (``mean="drop"``, as in the papers).
+$$y = \mu' + (P + \Phi_k^\top M\, \Phi_k)(z - \mu)$$
+
+Φₖ holds the k kept axes as rows. M is made of the learned numbers by a form (:mod:`.forms`): ``gains`` is $\mathrm{diag}(g - 1)$, one gain
+per axis. P is the identity: other axes pass unchanged; or, truncated as in the paper, $\Phi_k^\top \Phi_k$: they are dropped. $\mu'$ is μ
+(``mean="keep"``, so that M = 0 is the identity) or nothing (``mean="drop"``, as in the papers). With a strength τ below one, the change
+is scaled back: $z + \tau (y - z)$.
 """
 
 from __future__ import annotations
@@ -14,38 +18,52 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..spectra import Basis
+from .forms import FORMS, form_of
 from .select import Place
 
 MeanRule = Literal["keep", "drop"]
+TENSORS = ("axes", "mean", "variance", "values")
 
 
 @dataclass(frozen=True)
 class GainSet:
-    """Bases and gains of one place: ``axes [unit, axis, d]``, one unit per head, or a single one for other forms.
+    """Bases and learned numbers of one place: ``axes [unit, axis, d]``, one unit per head, or a single one for other kinds.
 
-    ``gain`` has one number an axis, or a single one for all axes of a unit (``[unit, 1]``): a volume knob instead of an equaliser.
+    ``values [unit, number]`` are what the ``form`` makes a matrix of; of ``gains``, one per axis.
     """
 
     place: Place
     axes: Float[Tensor, "unit axis d"]
     mean: Float[Tensor, "unit d"]
     variance: Float[Tensor, "unit axis"]
-    gain: Float[Tensor, "unit gain"]
+    values: Float[Tensor, "unit number"]
+    form: str = "gains"
+    truncated: bool = False
+    tau: float = 1.0
 
     @property
     def count(self) -> int:
-        return self.gain.numel()
+        return self.values.numel()
 
-    def matrix(self, gain: Float[Tensor, "unit gain"] | None = None) -> Float[Tensor, "unit d d"]:
-        r"""$I + \Phi^\top \mathrm{diag}(g - 1)\, \Phi$: symmetric; the identity for gains of one."""
-        gain = self.gain if gain is None else gain
+    def inside(self) -> Float[Tensor, "unit axis axis"]:
+        """M: from coordinates along the kept axes to what is added along them."""
+        k = self.axes.shape[-2]
+        identity = torch.eye(k, dtype=self.axes.dtype, device=self.axes.device).expand(len(self.axes), k, k)
+        return FORMS[self.form].turned(self.values, identity).mT
+
+    def matrix(self, values: Float[Tensor, "unit number"] | None = None) -> Float[Tensor, "unit d d"]:
+        r"""$P + \Phi^\top M\, \Phi$, the strength included; the identity for neutral values."""
+        turned = FORMS[self.form].turned(self.values if values is None else values, self.axes)
         identity = torch.eye(self.axes.shape[-1], dtype=self.axes.dtype, device=self.axes.device)
-        return identity + (self.axes * (gain - 1)[..., None]).mT @ self.axes
+        if self.truncated:
+            turned = turned + self.axes
+            return self.axes.new_tensor(1 - self.tau) * identity + self.tau * turned.mT @ self.axes
+        return identity + (turned if self.tau == 1 else self.tau * turned).mT @ self.axes
 
     def offset(self, matrix: Float[Tensor, "unit d d"], mean: MeanRule) -> Float[Tensor, "unit d"]:
-        r"""The constant of the affine map: $\mu' - A\mu$."""
+        r"""The constant of the affine map: $\mu' - A\mu$; a mean that is dropped is dropped as far as the strength says."""
         moved = torch.einsum("ude,ue->ud", matrix, self.mean)
-        return self.mean - moved if mean == "keep" else -moved
+        return (1 - self.tau * (mean == "drop")) * self.mean - moved
 
 
 @dataclass(frozen=True)
@@ -61,12 +79,16 @@ class ResiDual:
         """How many numbers were (or can be) learned."""
         return sum(s.count for s in self.sets)
 
-    def with_gains(self, gains: list[Float[Tensor, "_ _"]]) -> ResiDual:
-        return replace(self, sets=tuple(replace(s, gain=g.detach().clone()) for s, g in zip(self.sets, gains, strict=True)))
+    def with_values(self, values: list[Float[Tensor, "_ _"]]) -> ResiDual:
+        return replace(self, sets=tuple(replace(s, values=v.detach().clone()) for s, v in zip(self.sets, values, strict=True)))
+
+    def scaled(self, tau: float) -> ResiDual:
+        """So much of the change: all of it at one, none at zero; of gains, 1 + τ(g − 1)."""
+        return replace(self, sets=tuple(replace(s, tau=s.tau * tau) for s in self.sets))
 
     def to(self, device: torch.device, dtype: torch.dtype) -> ResiDual:
         put = dict(device=device, dtype=dtype)
-        moved = (replace(s, **{k: getattr(s, k).to(**put) for k in ("axes", "mean", "variance", "gain")}) for s in self.sets)
+        moved = (replace(s, **{k: getattr(s, k).to(**put) for k in TENSORS}) for s in self.sets)
         return replace(self, sets=tuple(moved))
 
 
@@ -90,12 +112,29 @@ def starting_gains(basis: Basis, axes: int, start: float | None) -> Float[Tensor
     return gain * (before[:, :axes] < start)
 
 
-def gain_set(place: Place, basis: Basis, kept: int | float | None = None, start: float | None = None, tied: bool = False) -> GainSet:
-    """Gains at their start on the leading axes of a basis; ``tied``: a single one for all axes of a unit."""
-    if tied:
-        return GainSet(place, basis.axes, basis.mean, basis.variance, torch.ones_like(basis.variance[:, :1]))
-    axes = kept_axes(basis, kept)
-    return GainSet(place, basis.axes[:, :axes], basis.mean, basis.variance[:, :axes], starting_gains(basis, axes, start))
+@dataclass(frozen=True)
+class Shape:
+    """What of a basis is changed and how: the ``form`` of heads, that of ``wide`` places, how many axes are ``kept`` or, with the others
+    dropped, ``retain``-ed, and where gains ``start``."""
+
+    form: str = "gains"
+    wide: str | None = None
+    kept: int | float | None = None
+    retain: int | float | None = None
+    start: float | None = None
+
+
+def gain_set(place: Place, basis: Basis, shape: Shape = Shape()) -> GainSet:
+    """The numbers of a form at their start, on the leading axes of a basis."""
+    axes = kept_axes(basis, shape.kept if shape.retain is None else shape.retain)
+    form = form_of(place.kind, axes, shape.form, shape.wide)
+    if shape.start is None or form.start is None:
+        values = torch.full((len(basis.variance), form.count(axes)), form.neutral, dtype=basis.axes.dtype)
+    else:
+        values = form.start(starting_gains(basis, axes, shape.start))
+    return GainSet(
+        place, basis.axes[:, :axes], basis.mean, basis.variance[:, :axes], values, form.name, truncated=shape.retain is not None
+    )  # fmt: skip
 
 
 def random_basis(basis: Basis, seed: int) -> Basis:

@@ -1,4 +1,8 @@
-"""What can be trained: something with parameters that gives clips their embeddings. One loop (train.py) trains them all."""
+"""What can be trained: something with parameters that gives clips their embeddings. One loop (train.py) trains them all.
+
+A learner may say where its parameters are pulled to (``neutral``; else to where they start) and by which factor their learning rate differs
+from the loop's (``scales``; else one).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from torch import Tensor, nn
 from ..models import Encoder
 from ..models.copies import Cores
 from .attach import attached
+from .forms import FORMS
 from .gain import ResiDual
 from .streams import Rows, Streams
 
@@ -85,12 +90,14 @@ class SharedLearner:
 
 
 class GainLearner(SharedLearner):
-    """Gains on cached streams, everything else frozen."""
+    """The numbers of a form on cached streams, everything else frozen."""
 
     def __init__(self, residual: ResiDual, streams: Streams) -> None:
         encoder = streams.encoder
         self.residual = residual.to(encoder.device, encoder.dtype)
-        super().__init__(encoder, [s.gain.clone().requires_grad_() for s in self.residual.sets], streams)
+        super().__init__(encoder, [s.values.clone().requires_grad_() for s in self.residual.sets], streams)
+        forms = [FORMS[s.form] for s in self.residual.sets]
+        self.neutral, self.scales = [f.neutral for f in forms], [f.scale for f in forms]
 
     def ready(self, encoder: Encoder) -> AbstractContextManager[Any]:
         return attached(encoder, self.residual, self.parameters)

@@ -12,13 +12,14 @@ from .direct import ShareBasis, ShareLearner
 from .learner import Learner
 from .options import Loop, ShareOptions
 from .task import Adaptation, FoldTask, Setting
-from .train import Training, best_epoch, train
+from .train import Epoch, Training, best_epoch, train
 
 
-def learned(task: FoldTask, options: Loop, learner: Learner, rate: float, embed: Callable[[Setting], Tensor]) -> Adaptation:
-    """Train a learner in the same way and on the same parts as gains."""
-    history, _ = train(learner, task.lesson(options.classifier, options.logit_scale), options.training(rate, task.seed), task.tell)
-    return Adaptation(sum(p.numel() for p in learner.parameters), embed, history=history)
+def learned(task: FoldTask, options: Loop, learner: Learner, rate: float) -> tuple[int, list[Epoch]]:
+    """Train a learner in the same way and on the same parts as gains: how many numbers, and what happened."""
+    lesson = task.lesson(options.towards, options.logit_scale, options.keep_answers)
+    history, _ = train(learner, lesson, options.training(rate, task.seed), task.tell)
+    return sum(p.numel() for p in learner.parameters), history
 
 
 def on_shares(task: FoldTask, options: ShareOptions, shares: Callable[[Setting], Tensor]) -> Adaptation:
@@ -37,7 +38,7 @@ def on_shares(task: FoldTask, options: ShareOptions, shares: Callable[[Setting],
         options.epochs, patience=5, batch_size=options.batch_size, optimiser="schedulefree", rate=options.share_rate or None,
         decay=options.decay, l1=options.l1, seed=task.seed,
     )  # fmt: skip
-    lesson = task.lesson(options.classifier, options.logit_scale)
+    lesson = task.lesson(options.towards, options.logit_scale)
     history, rate = train(learner(task.parts.basis), lesson, how, task.tell)
     best = int(best_epoch(history)["epoch"])
     final, seen = learner(task.parts.seen), task.parts.seen

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..options import OptionError, Options, option
+from . import defaults
 
 if TYPE_CHECKING:
     from ..units import UnitTable
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 RANKINGS = ("fisher", "ablation", "text")
 OWN_BASIS = "own"
+PULL = "Pull of what is learned towards where it starts (gains: towards one), by the square of the change."
+DECAYS = (1e-6, 1e-4)
 
 
 @dataclass(frozen=True)
@@ -25,13 +28,13 @@ class MethodOptions(Options):
 
 
 @dataclass(frozen=True)
-class Judged(MethodOptions):
-    """How clips are told apart, in training and in the test."""
+class Aimed(MethodOptions):
+    """What clips are moved towards; how they are classified afterwards is no matter of the method."""
 
-    classifier: str = option(
+    towards: str = option(
         "auto",
-        "How clips are classified, and what is learned towards: prompts, centroids, both (learned from both, judged by prompts); "
-        "auto: prompts where the encoder has a text side.",
+        "What is learned towards: prompts, centroids (of the classes, which move along) or both; auto: prompts where the encoder has a "
+        "text side.",
         choices=("auto", "prompts", "centroids", "both"),
     )
 
@@ -41,8 +44,9 @@ class Selected(MethodOptions):
     """Which units are adapted."""
 
     units: str = option(
-        "heads",
-        'Units to adapt: heads, blocks or stages (attention writes), mlps, embedding; with stages, blocks or labels: "S2 S3 heads".',
+        defaults.UNITS,
+        "Units to adapt: heads, blocks or stages (attention writes), mlps, embedding; with stages, blocks, labels or `last` (the last two "
+        'blocks): "S2 S3 heads".',
     )
 
 
@@ -61,19 +65,47 @@ class Basis(MethodOptions):
     basis: str = option(OWN_BASIS, "own (a part of the clips), or the folder of another extraction: a transferred basis.")
 
 
+def check_axes(flag: str, number: int | float | None) -> None:
+    """All, a number of axes, or a share of the variance."""
+    if number is not None and not (number >= 1 if isinstance(number, int) else 0 < number < 1):
+        raise OptionError(f"{flag}: {number} is neither a number of axes nor a share between 0 and 1")
+
+
 @dataclass(frozen=True)
 class Kept(MethodOptions):
-    """Which axes have a gain, and where the gains start."""
+    """Which axes are changed."""
 
-    kept: int | float | None = option(None, "Axes with a gain: a number, or a share of the variance such as 0.99; default: all.")
-    start: float | None = option(
-        None, "Gains start at one on the axes that explain this share of the variance and at zero elsewhere (the papers: 0.95)."
+    kept: int | float | None = option(
+        None, "Axes that are changed: a number, or a share of the variance such as 0.99; others pass unchanged. Default: all."
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_axes("--kept", self.kept)
+
+
+@dataclass(frozen=True)
+class Retained(Kept):
+    """Which axes are changed, and what becomes of the others."""
+
+    retain: int | float | None = option(
+        None, "Axes that are changed, as with --kept, while the others are dropped, as in the paper. Default: nothing is dropped."
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.kept is not None and not (self.kept >= 1 if isinstance(self.kept, int) else 0 < self.kept < 1):
-            raise OptionError(f"--kept: {self.kept} is neither a number of axes nor a share between 0 and 1")
+        check_axes("--retain", self.retain)
+        if self.kept is not None and self.retain is not None:
+            raise OptionError("--kept lets other axes pass and --retain drops them; give one of the two")
+
+
+@dataclass(frozen=True)
+class Started(MethodOptions):
+    """Where gains start."""
+
+    start: float | None = option(
+        None, "Gains start at one on the axes that explain this share of the variance and at zero elsewhere (the papers: 0.95)."
+    )
 
 
 @dataclass(frozen=True)
@@ -94,15 +126,18 @@ class Ranked(Selected):
 
 
 @dataclass(frozen=True)
-class Loop(Judged):
+class Loop(Aimed):
     """The training loop, as every trained method shares it."""
 
-    epochs: int = option(40, "Most epochs.", least=1)
-    patience: int = option(6, "Epochs without a better stopping accuracy before training ends.", least=1)
-    batch_size: int = option(64, "Clips per step.", least=1)
+    epochs: int = option(defaults.EPOCHS, "Most epochs.", least=1)
+    patience: int = option(defaults.PATIENCE, "Epochs without a better stopping accuracy before training ends.", least=1)
+    batch_size: int = option(defaults.BATCH, "Clips per step.", least=1)
     optimiser: str = option("adamw", "adamw, adam or schedulefree.", choices=("adamw", "adam", "schedulefree"))
-    decay: float = option(1e-4, "Pull of what is learned towards where it starts; of gains: towards one.", least=0)
+    decay: float = option(defaults.DECAY, PULL, least=0, grid=DECAYS)
     logit_scale: float | None = option(None, "Scale of the cosines; default: the model's own (1 as in the papers).")
+    keep_answers: float = option(
+        0.0, "Weight of the squared distance of training clips' embeddings from the old model's: keeps its other answers.", least=0
+    )
 
     def training(self, rate: float, seed: int, l1: float = 0.0) -> Training:
         """For the loop; a rate of zero looks for one."""
@@ -115,19 +150,21 @@ class Loop(Judged):
 
 @dataclass(frozen=True)
 class GainLoop(Loop):
-    """The loop of gains in the network."""
+    """The loop of forms in the network."""
 
-    rate: float = option(0.02, "Learning rate of gains; 0 looks for one.", least=0, grid=(0.02, 0.1, 0.5))
-    l1: float = option(0.0, "Pull of the gains towards zero (L1).", least=0)
+    rate: float = option(
+        defaults.RATE, "Learning rate of gains; matrices learn at a tenth of it. 0 looks for one.", least=0, grid=(0.02, 0.1, 0.5)
+    )
+    l1: float = option(0.0, "Pull of the gains, or of a matrix's entries, towards zero (L1).", least=0)
 
 
 @dataclass(frozen=True)
-class PresetOptions(Judged, Axes):
+class PresetOptions(Axes):
     """What presets read: gains that follow from a spectrum, without training."""
 
 
 @dataclass(frozen=True)
-class ShareOptions(Judged, Kept):
+class ShareOptions(Aimed, Kept, Started):
     """Gains on direct shares: what is left to choose where the optimiser is the paper's."""
 
     share_rate: float = option(
@@ -136,6 +173,6 @@ class ShareOptions(Judged, Kept):
     mean: str = option("keep", "keep (gains of one change nothing) or drop (as in the papers).", choices=("keep", "drop"))
     epochs: int = option(30, "Most epochs.", least=1)
     batch_size: int = option(64, "Clips per step.", least=1)
-    decay: float = option(1e-4, "Pull of what is learned towards where it starts; of gains: towards one.", least=0)
+    decay: float = option(1e-4, PULL, least=0, grid=DECAYS)
     l1: float = option(0.0, "Pull of the gains towards zero (L1).", least=0)
     logit_scale: float | None = option(None, "Scale of the cosines; default: the model's own (1 as in the papers).")

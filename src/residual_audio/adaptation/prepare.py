@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -37,8 +36,8 @@ def check_text(encoder: Encoder, methods: Sequence[str], recipe: Recipe, templat
     """Refuse prompts where there is no text side, before any sound is decoded."""
     if encoder.has_text:
         return
-    if recipe.get("classifier") in ("prompts", "both"):
-        raise EvaluationError(f"{encoder.name} has no text side; use --classifier centroids")
+    if recipe.get("towards") in ("prompts", "both"):
+        raise EvaluationError(f"{encoder.name} has no text side; use --towards centroids")
     if template is not None:
         raise EvaluationError(f"--template is for prompts, and {encoder.name} has no text side; leave it out")
 
@@ -57,6 +56,8 @@ def prepare(
 ) -> Setting:
     """Decode and run every clip once; ``advance(n)`` is told of clips."""
     check_text(encoder, methods, recipe, template)
+    for method in methods:
+        METHODS[method].suits(encoder)
     # Prompts first: a missing tokenizer should be told before an hour of audio is encoded.
     names = [dataset.names[label] for label in dataset.labels]
     directions = prompt_directions(encoder, names, templates(template or DEFAULT_TEMPLATE)).cpu() if encoder.has_text else None
@@ -70,7 +71,8 @@ def prepare(
     if not len(streams):
         first = next(iter(streams.errors.values()), "the dataset is empty")
         raise EvaluationError(f"{dataset.name}: none of {len(dataset)} clips could be read; the first error: {first}")
-    readable = replace(dataset, clips=tuple(dataset.clips[i] for i in streams.readable))
     errors = {dataset.clips[i].id: message for i, message in streams.errors.items()}
+    readable = dataset.without(errors)
+    directions = None if directions is None else directions[dataset.rows_of(readable.labels)]
     embeddings = streams.embed(np.arange(len(streams))).cpu()
     return Setting(encoder, with_folds(readable, folds, seed), streams, embeddings, directions, errors, whole)

@@ -13,7 +13,7 @@ from ..units import SelectionError, UnitTable
 from .gain import GainSet, ResiDual
 from .options import PresetOptions
 from .select import Place
-from .starting import gains_at_work
+from .starting import at_work
 from .streams import place_bases
 from .task import Adaptation, FoldTask
 
@@ -32,4 +32,4 @@ def preset(task: FoldTask, options: PresetOptions, blocks: tuple[int, int], gain
     bases = place_bases(task.setting.whole, task.parts.basis, places, options.level)  # type: ignore[arg-type]
     sets = tuple(GainSet(p, b.axes, b.mean, b.variance, gains(b.variance)) for p, b in zip(places, bases, strict=True))
     residual = ResiDual(sets, options.mean, {"preset": what})  # type: ignore[arg-type]
-    return Adaptation(0, gains_at_work(residual, whole=True), residual=residual)
+    return at_work(task, residual, whole=True)

@@ -14,7 +14,7 @@ from ..evaluation import EvaluationError
 from ..models import BlockSite
 from ..models.recording import record
 from ..units import SelectionError, UnitTable
-from .gain import ResiDual, gain_set
+from .gain import ResiDual, Shape, gain_set
 from .learner import GainLearner
 from .objective import CentroidBank
 from .options import Ranked
@@ -34,13 +34,13 @@ def how_many(top: int | None, heads: int) -> int:
 
 def with_number(options: Ranked, units: UnitTable) -> Ranked:
     """The same with the number of kept heads spelled out, as it is recorded."""
-    heads = sum(len(p.heads) for p in choose_places(units, options.units) if p.form == "heads")
+    heads = sum(len(p.heads) for p in choose_places(units, options.units) if p.kind == "heads")
     return replace(options, top=how_many(options.top, heads)) if options.top is None and heads else options
 
 
 def head_places(units: UnitTable, selection: str) -> list[Place]:
     """The heads of a selection."""
-    places = [p for p in choose_places(units, selection) if p.form == "heads"]
+    places = [p for p in choose_places(units, selection) if p.kind == "heads"]
     if not places:
         raise SelectionError(f"heads can be ranked, and {selection!r} has none; choose some, such as 'S2 S3 heads'")
     return places
@@ -76,18 +76,18 @@ def some_training_clips(task: FoldTask, count: int) -> np.ndarray:
     return np.sort(train[np.argsort(turn, kind="stable")[:count]])
 
 
-def by_fisher(task: FoldTask, places: list[Place], classifier: str) -> Float[Tensor, " head"]:
+def by_fisher(task: FoldTask, places: list[Place], towards: str) -> Float[Tensor, " head"]:
     """Between-class over within-class scatter of the pooled head outputs."""
     train = task.parts.train
     return fisher_ratio(pooled_heads(task, places, train), task.targets[train], task.classes).nan_to_num(0.0)
 
 
-def by_ablation(task: FoldTask, places: list[Place], classifier: str) -> Float[Tensor, " head"]:
+def by_ablation(task: FoldTask, places: list[Place], towards: str) -> Float[Tensor, " head"]:
     """How much the loss rises when a head is replaced by its mean."""
     rows = some_training_clips(task, LOOKED_AT["ablation"])
     bases = place_bases(task.streams, task.parts.basis, places, "token")
-    learner = GainLearner(ResiDual(tuple(gain_set(p, b, tied=True) for p, b in zip(places, bases, strict=True))), task.streams)
-    objective, targets, where = task.objective(classifier), task.targets[rows], torch.arange(len(rows))
+    learner = GainLearner(ResiDual(tuple(gain_set(p, b, Shape("scalar")) for p, b in zip(places, bases, strict=True))), task.streams)
+    objective, targets, where = task.objective(towards), task.targets[rows], torch.arange(len(rows))
 
     def loss() -> float:
         embeddings = learner.embed(rows).cpu()
@@ -105,7 +105,7 @@ def by_ablation(task: FoldTask, places: list[Place], classifier: str) -> Float[T
 
 
 @torch.no_grad()
-def by_text(task: FoldTask, places: list[Place], classifier: str) -> Float[Tensor, " head"]:
+def by_text(task: FoldTask, places: list[Place], towards: str) -> Float[Tensor, " head"]:
     """How far a head's direct share, about its mean, moves a clip towards its class' text and away from the mean text."""
     if task.directions is None:
         raise EvaluationError(f"{task.encoder.name} has no text side; use --by fisher")
@@ -113,21 +113,21 @@ def by_text(task: FoldTask, places: list[Place], classifier: str) -> Float[Tenso
     labels = [u.label for u in encoder.units]
     numbers = [labels.index(label) for p in places for label in p.labels]
     shares = direct_shares(task.setting.whole, rows, numbers)
-    towards = task.directions - task.directions.mean(0)
-    return torch.einsum("chd,cd->h", shares - shares.mean(0), towards[task.targets[rows]]) / len(rows)
+    apart = task.directions - task.directions.mean(0)
+    return torch.einsum("chd,cd->h", shares - shares.mean(0), apart[task.targets[rows]]) / len(rows)
 
 
 RANKINGS = {"fisher": by_fisher, "ablation": by_ablation, "text": by_text}
 
 
-def head_scores(task: FoldTask, by: str, places: list[Place], classifier: str = "auto") -> Float[Tensor, " head"]:
-    return RANKINGS[by](task, places, classifier)
+def head_scores(task: FoldTask, by: str, places: list[Place], towards: str = "auto") -> Float[Tensor, " head"]:
+    return RANKINGS[by](task, places, towards)
 
 
-def top_places(task: FoldTask, by: str, selection: str, top: int | None, classifier: str = "auto") -> list[Place]:
+def top_places(task: FoldTask, by: str, selection: str, top: int | None, towards: str = "auto") -> list[Place]:
     """The selection's best heads by a ranking, and whatever in it is not a head."""
     places = head_places(task.encoder.units, selection)
-    scores = head_scores(task, by, places, classifier)
+    scores = head_scores(task, by, places, towards)
     kept = set(scores.topk(how_many(top, len(scores))).indices.tolist())
     chosen, number = [], 0
     for place in places:
@@ -135,4 +135,4 @@ def top_places(task: FoldTask, by: str, selection: str, top: int | None, classif
         number += len(place.heads)
         if heads:
             chosen.append(Place("heads", place.blocks, heads))
-    return chosen + [p for p in choose_places(task.encoder.units, selection) if p.form != "heads"]
+    return chosen + [p for p in choose_places(task.encoder.units, selection) if p.kind != "heads"]

@@ -1,20 +1,22 @@
-"""Gains before training, and gains at work: what the methods that reweight axes share."""
+"""A form before training, and at work: what the methods that change units along axes share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
 from ..evaluation import EvaluationError
 from ..extraction.run import Run
 from ..spectra import Basis, Moments
-from .gain import ResiDual, gain_set, random_basis
+from .fold import fold
+from .gain import ResiDual, Shape, gain_set, random_basis
 from .learner import GainLearner
 from .options import OWN_BASIS
 from .select import Place
 from .streams import axes_for, place_bases
-from .task import FoldTask, Setting
+from .task import Adaptation, FoldTask, Setting
+from .train import Epoch
 
 
 def transferred_bases(task: FoldTask, places: Sequence[Place], folder: str, level: str) -> list[Basis]:
@@ -22,8 +24,8 @@ def transferred_bases(task: FoldTask, places: Sequence[Place], folder: str, leve
     run, encoder = Run.open(folder), task.encoder
     if run.info["model"]["revision"] != encoder.revision:
         raise EvaluationError(f"{folder} was extracted from {run.info['model']['name']}, not from {encoder.name}")
-    if any(p.form != "heads" for p in places):
-        raise EvaluationError(f"a transferred basis is of heads; {', '.join(p.label for p in places if p.form != 'heads')} is none")
+    if any(p.kind != "heads" for p in places):
+        raise EvaluationError(f"a transferred basis is of heads; {', '.join(p.label for p in places if p.kind != 'heads')} is none")
     moments = run.moments({"token": "tokens", "clip": "clips"}[level])
     labels = [u.label for u in encoder.units.where("head")]
     rows = [[labels.index(label) for label in place.labels] for place in places]
@@ -42,20 +44,25 @@ def starting(
     places: Sequence[Place],
     bases: Sequence[Basis],
     mean: str,
+    shape: Shape = Shape(),
     *,
-    kept: int | float | None = None,
-    start: float | None = None,
-    tied: bool = False,
     random: bool = False,
     notes: Mapping[str, object] = {},
 ) -> ResiDual:
-    """Gains at their start; ``tied``: a single one per unit; ``random``: on random axes about the same means."""
+    """A form at its start; ``random``: on random axes about the same means."""
     if random:
         bases = [random_basis(b, 1000 * task.seed + i) for i, b in enumerate(bases)]
-    sets = tuple(gain_set(p, b, kept, start, tied) for p, b in zip(places, bases, strict=True))
+    sets = tuple(gain_set(p, b, shape) for p, b in zip(places, bases, strict=True))
     return ResiDual(sets, mean, {**notes, "seed": task.seed})  # type: ignore[arg-type]
 
 
-def gains_at_work(residual: ResiDual, whole: bool = False) -> Callable[[Setting], Tensor]:
-    """Embed a setting's clips with the gains attached; ``whole``: from the model's inputs."""
-    return lambda setting: GainLearner(residual, setting.whole if whole else setting.streams).embed(setting.rows).cpu()
+def at_work(task: FoldTask, residual: ResiDual, trained: int = 0, history: Sequence[Epoch] = (), whole: bool = False) -> Adaptation:
+    """What a method leaves that changes units along axes; ``whole``: its clips run from the model's inputs."""
+
+    def embed(setting: Setting) -> Tensor:
+        return GainLearner(residual, setting.whole if whole else setting.streams).embed(setting.rows).cpu()
+
+    return Adaptation(
+        trained, embed, residual=residual, history=list(history), fold=lambda: fold(task.encoder, residual),
+        scaled=lambda tau: at_work(task, residual.scaled(tau), trained, history, whole),
+    )  # fmt: skip

@@ -147,7 +147,7 @@ def place_moments(streams: Streams, rows: Rows, places: Sequence[Place], level: 
     wanted: dict[str, dict[Block, list[int]]] = {"heads": {}, "write": {}, "mlp": {}}
     for i, place in enumerate(places):
         for pair in place.blocks:
-            wanted[REACH[place.form]].setdefault(pair, []).append(i)
+            wanted[REACH[place.kind]].setdefault(pair, []).append(i)
     clips = 0
 
     def add(index: int, x: Float[Tensor, "row unit d"]) -> None:
@@ -159,12 +159,12 @@ def place_moments(streams: Streams, rows: Rows, places: Sequence[Place], level: 
             for index in wanted[reach].get(site.key, []):
                 place = places[index]
                 seen = x.reshape(-1, x.shape[-1]) if level == "token" else x.reshape(clips, -1, x.shape[-1]).mean(1)
-                add(index, seen.unflatten(-1, (site.heads, -1))[:, list(place.heads)] if place.form == "heads" else seen[:, None])
+                add(index, seen.unflatten(-1, (site.heads, -1))[:, list(place.heads)] if place.kind == "heads" else seen[:, None])
 
         return act if wanted[reach] else None
 
     sites = tuple(s for s in encoder.sites[streams.block or 0 :] if any(s.key in pairs for pairs in wanted.values()))
-    final = [i for i, p in enumerate(places) if p.form == "embedding"]
+    final = [i for i, p in enumerate(places) if p.kind == "embedding"]
     pooled: list[Tensor] = []
     inputs: dict[str, Look] = {}
     if final and encoder.readout.changes_pooled and encoder.readout.pooled_at is not None:

@@ -11,12 +11,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..data import Dataset
-from ..evaluation import EvaluationError
-from ..evaluation.classifiers import centroid_directions
+from ..evaluation import Classifier, EvaluationError, Examples, Fitted, choose_classifier
 from ..evaluation.folds import Parts
 from ..models import Encoder
 from .gain import ResiDual
-from .objective import Objective, centred
+from .objective import Objective
 from .shares import direct_shares
 from .streams import Streams
 from .train import Epoch, Lesson
@@ -82,34 +81,39 @@ class FoldTask:
     def directions(self) -> Float[Tensor, "class d"] | None:
         return self.setting.directions
 
-    def by_text(self, classifier: str) -> bool:
-        """Whether the test clips are classified by prompts; else by centroids."""
-        return classifier in ("prompts", "both") or (classifier == "auto" and self.directions is not None)
+    def aim(self, towards: str) -> Classifier:
+        """The classifier that training works towards; of both, the prompts."""
+        return choose_classifier("prompts" if towards == "both" else towards, self.encoder)
 
-    def objective(self, classifier: str, scale: float | None = None) -> Objective:
+    def objective(self, towards: str, scale: float | None = None) -> Objective:
         """What training makes smaller; ``scale``: of the cosines, the model's own where none is given."""
-        by_text = self.by_text(classifier)
-        centroids = classifier in ("centroids", "both") or not by_text
+        by_text = towards in ("prompts", "both") or (towards == "auto" and self.directions is not None)
+        centroids = towards in ("centroids", "both") or not by_text
         return Objective(self.directions if by_text else None, centroids, self.encoder.logit_scale if scale is None else scale)
 
-    def lesson(self, classifier: str, scale: float | None) -> Lesson:
-        return Lesson(self.parts.train, self.parts.stop, self.targets, self.classes, self.objective(classifier, scale))
+    def lesson(self, towards: str, scale: float | None, keep: float = 0.0) -> Lesson:
+        """``keep``: how much embeddings are held to those of the model as it is."""
+        objective = self.objective(towards, scale)
+        return Lesson(self.parts.train, self.parts.stop, self.targets, self.classes, objective, keep, self.setting.embeddings)
 
-    def scores(self, embeddings: Float[Tensor, "clip d"], classifier: str) -> Float[Tensor, "test class"]:
-        """Of the test clips, from the embeddings of all clips: prompts, or centroids of every clip that is not in the test."""
-        test, seen = self.parts.test, self.parts.seen
-        if self.by_text(classifier) and self.directions is not None:
-            return F.normalize(embeddings[test], dim=-1) @ self.directions.T
-        centre = F.normalize(embeddings[seen], dim=-1).mean(0)
-        directions = centroid_directions(centred(embeddings[seen], centre), self.targets[seen], self.classes)
-        return centred(embeddings[test], centre) @ directions.T
+    def fitted(self, embeddings: Float[Tensor, "clip d"], classifier: Classifier) -> Fitted:
+        """A classifier of every clip that is not in the test; ``embeddings`` of all clips."""
+        seen, groups = self.parts.seen, self.setting.dataset.groups
+        unit, own = F.normalize(embeddings[seen], dim=-1), [groups[i] for i in seen]
+        scale = self.encoder.logit_scale
+        return classifier.fit(Examples(unit, self.targets[seen], self.classes, own, self.directions, scale, self.seed))
+
+    def scores(self, embeddings: Float[Tensor, "clip d"], classifier: Classifier) -> Float[Tensor, "test class"]:
+        """Of the test clips, from the embeddings of all clips."""
+        return self.fitted(embeddings, classifier).scores(embeddings[self.parts.test])
 
 
 @dataclass(frozen=True)
 class Adaptation:
     """What a method leaves: an adapted encoder (``embed`` gives the embeddings of any setting's clips), or ``scores`` of the test clips.
 
-    ``trained``: how many numbers were learned; ``residual``: what can be saved and folded.
+    ``trained``: how many numbers were learned; ``residual``: what can be saved. ``fold()``: an ordinary encoder with what was learned
+    in its weights; ``scaled(τ)``: the same at a part of its strength, 1 + τ(g − 1). Both are None for what does not fold.
     """
 
     trained: int
@@ -117,3 +121,5 @@ class Adaptation:
     scores: Float[Tensor, "test class"] | None = None
     residual: ResiDual | None = None
     history: list[Epoch] = field(default_factory=list)
+    fold: Callable[[], Encoder] | None = None
+    scaled: Callable[[float], Adaptation] | None = None

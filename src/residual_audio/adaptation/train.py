@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .direct import ShareLearner
 from .gain import ResiDual
 from .learner import GainLearner, Learner
 from .objective import CentroidBank, Objective
@@ -23,7 +22,8 @@ Epoch = dict[str, float]
 
 @dataclass(frozen=True)
 class Training:
-    """How parameters are learned. ``decay`` pulls towards their start (gains: one), ``l1`` towards zero; ``rate=None``: find one."""
+    """How parameters are learned. ``decay`` pulls towards their neutral value or their start (gains: one), ``l1`` towards zero;
+    ``rate=None``: find one."""
 
     epochs: int = 40
     patience: int = 6
@@ -37,13 +37,18 @@ class Training:
 
 @dataclass(frozen=True)
 class Lesson:
-    """The clips that are learned from, the clips that say when to stop (without any, the last epoch counts), and what is right."""
+    """The clips that are learned from, the clips that say when to stop (without any, the last epoch counts), and what is right.
+
+    ``keep``: weight of the squared distance of unit embeddings from those of the ``plain`` model, which bounds how far any answer moves.
+    """
 
     train: Rows
     stop: Rows
     targets: Tensor
     classes: int
     objective: Objective
+    keep: float = 0.0
+    plain: Tensor | None = None
 
     def __post_init__(self) -> None:
         if set(self.train.tolist()) & set(self.stop.tolist()):
@@ -70,8 +75,13 @@ def best_epoch(history: list[Epoch]) -> Epoch:
     return max(history, key=lambda h: (h["stop_accuracy"], -h["stop_loss"]))
 
 
-def make_optimiser(parameters: list[Tensor], kind: str, rate: float) -> torch.optim.Optimizer:
+def make_optimiser(learner: Learner, kind: str, rate: float) -> torch.optim.Optimizer:
     """Decay is part of the loss (it pulls towards the start, not towards zero), so none is given here."""
+    scales = getattr(learner, "scales", [1.0] * len(learner.parameters))
+    parameters = [
+        {"params": [p for p, s in zip(learner.parameters, scales, strict=True) if s == scale], "lr": rate * scale, "scale": scale}
+        for scale in dict.fromkeys(scales)
+    ]
     if kind == "schedulefree":
         from schedulefree import AdamWScheduleFree
 
@@ -94,8 +104,10 @@ class Course:
         device = learner.parameters[0].device
         self.targets = lesson.targets.to(device)
         # Gains are pulled towards one, also those that start elsewhere; other parameters towards where they start.
-        gains = isinstance(learner, GainLearner | ShareLearner)
-        self.anchors = [torch.ones_like(p) if gains else p.detach().clone() for p in learner.parameters] if how.decay else []
+        neutral = getattr(learner, "neutral", None) or [None] * len(learner.parameters)
+        self.anchors = [
+            p.detach().clone() if value is None else torch.full_like(p, value) for p, value in zip(learner.parameters, neutral, strict=True)
+        ]
         self.bank: CentroidBank | None = None
         if lesson.objective.centroids:
             with torch.no_grad():
@@ -115,6 +127,9 @@ class Course:
         embeddings = self.learner.forward(rows).requires_grad_()
         where = torch.from_numpy(places).to(embeddings.device)
         loss = self.lesson.objective.loss(embeddings, where, self.targets[rows], self.bank)
+        if self.lesson.keep and self.lesson.plain is not None:
+            moved = F.normalize(embeddings, dim=-1) - F.normalize(self.lesson.plain[rows].to(embeddings), dim=-1)
+            loss = loss + self.lesson.keep * moved.square().sum(-1).mean()
         loss.backward()
         assert embeddings.grad is not None
         self.learner.backward(embeddings.grad)
@@ -157,11 +172,11 @@ def find_rate(learner: Learner, lesson: Lesson, how: Training, lowest: float = 1
     course = Course(learner, lesson, how)
     batches = list(course.batches(np.random.default_rng(how.seed)))
     starts = [course.loss(places) for places in batches[:steps]]
-    optimiser = make_optimiser(learner.parameters, "adam", lowest)
+    optimiser = make_optimiser(learner, "adam", lowest)
     smooth, best, answer = 0.0, 0.0, lowest
     for i, rate in enumerate(np.geomspace(lowest, highest, steps)):
         for group in optimiser.param_groups:
-            group["lr"] = float(rate)
+            group["lr"] = float(rate) * group["scale"]
         number = i % len(batches)
         change = course.step(batches[number], optimiser) - starts[number]
         smooth = 0.7 * smooth + 0.3 * change
@@ -187,7 +202,7 @@ def train(learner: Learner, lesson: Lesson, how: Training, advance: Callable[[Ep
     """
     rate = find_rate(learner, lesson, how) if how.rate is None else how.rate
     course = Course(learner, lesson, how)
-    optimiser, rng = make_optimiser(learner.parameters, how.optimiser, rate), np.random.default_rng(how.seed)
+    optimiser, rng = make_optimiser(learner, how.optimiser, rate), np.random.default_rng(how.seed)
     loss, accuracy = course.evaluate()
     history = [{"epoch": 0, "train_loss": float("nan"), "stop_loss": loss, "stop_accuracy": accuracy}]
     best, kept, waited = (accuracy, -loss), [p.detach().clone() for p in learner.parameters], 0
@@ -212,8 +227,8 @@ def train(learner: Learner, lesson: Lesson, how: Training, advance: Callable[[Ep
 def train_gains(
     residual: ResiDual, streams: Streams, lesson: Lesson, how: Training = Training(), advance: Callable[[Epoch], object] | None = None
 ) -> Trained:
-    """Gains from their start to their best on the stopping part; nothing else changes."""
+    """The numbers of a form from their start to their best on the stopping part; nothing else changes."""
     learner = GainLearner(residual, streams)
     history, rate = train(learner, lesson, how, advance)
-    learned = residual.with_gains([g.cpu().to(s.gain.dtype) for g, s in zip(learner.parameters, residual.sets, strict=True)])
+    learned = residual.with_values([v.cpu().to(s.values.dtype) for v, s in zip(learner.parameters, residual.sets, strict=True)])
     return Trained(replace(learned, notes={**residual.notes, "rate": rate, "epochs": len(history) - 1}), history, rate)

@@ -1,80 +1,151 @@
-"""Equal chances: every trained method has a grid of its own, chosen on the stopping part, and may learn once more from all clips.
+"""Equal chances: every trained method has a grid of its own, chosen on the stopping part, and learns once more from all clips.
 
 What a fold's test clips are is never looked at here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from itertools import product
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from ..evaluation.folds import Parts
-from ..options import OptionError, option_specs
+from ..options import OptionError, Options, option, option_specs
 from .methods import METHODS
 from .options import MethodOptions
 from .recipe import Recipe
-from .task import Adaptation, FoldTask
-from .train import best_epoch
+
+if TYPE_CHECKING:
+    from ..evaluation.folds import Parts
+    from .task import Adaptation, FoldTask
+
+STRENGTHS = tuple(round(0.1 * i, 1) for i in range(11))
+
+
+@dataclass(frozen=True)
+class Learning(Options):
+    """What is chosen by the parts, and what is learned from then."""
+
+    tune: bool = option(False, "Choose rate and decay of every trained method on the stopping part, from grids of equal size.")
+    again: bool = option(True, "Learn once more from all clips outside the test, for as long as the stopping part said.")
+    tau: float | None = option(None, "Strength of what was learned, 1 + τ(g − 1): all of it at 1, nothing at 0; default: 1.", least=0)
+    keep_gain: float | None = option(
+        None, "Scale back to the smallest strength that keeps this share of the gained accuracy on the stopping part, such as 0.9.", least=0
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tau is not None and self.keep_gain is not None:
+            raise OptionError("--keep-gain chooses the strength that --tau gives; give one of the two")
+
+    @property
+    def scales(self) -> bool:
+        """Whether a strength is asked for."""
+        return self.tau is not None or self.keep_gain is not None
 
 
 def grid_of(method: str) -> dict[str, tuple[float, ...]]:
-    """The options that tuning chooses, and the values that it tries."""
-    return {name: spec.grid for name, spec in option_specs(METHODS[method].options).items() if spec.grid}
+    """The options that tuning chooses, and the values that it tries; those with more values first."""
+    grid = {name: spec.grid for name, spec in option_specs(METHODS[method].options).items() if spec.grid}
+    return dict(sorted(grid.items(), key=lambda item: -len(item[1])))
 
 
-def check_untuned(recipe: Recipe, methods: list[str]) -> None:
-    """An option that tuning chooses cannot be given as well."""
-    for method in methods:
+def check_learning(how: Learning, recipe: Recipe, methods: Sequence[str]) -> None:
+    """An option that tuning chooses cannot be given as well; a strength needs a method that has one."""
+    if how.scales and not any(METHODS[m].folds for m in methods):
+        able = ", ".join(name for name, m in METHODS.items() if m.folds)
+        raise OptionError(
+            f"{'--tau' if how.keep_gain is None else '--keep-gain'} does nothing for {', '.join(methods)}: it is read by {able}"
+        )
+    for method in methods if how.tune else ():
         for name in grid_of(method):
             if name in recipe:
                 flag = option_specs(METHODS[method].options)[name].flag
                 raise OptionError(f"{flag} is chosen by --tune for {method}; give one of the two")
 
 
-def trials(method: str, options: MethodOptions) -> Iterator[tuple[dict[str, float], MethodOptions]]:
-    """Every point of the grid."""
-    grid = grid_of(method)
-    for values in product(*grid.values()):
-        chosen = dict(zip(grid, values, strict=True))
-        yield chosen, replace(options, **chosen)
+def trials(name: str, values: tuple[float, ...], options: MethodOptions) -> Iterator[MethodOptions]:
+    """The points of one option; everything else as it is."""
+    for value in values:
+        choice: dict[str, Any] = {name: value}
+        yield replace(options, **choice)
+
+
+def tuned(method: str, task: FoldTask, options: MethodOptions) -> tuple[MethodOptions, Adaptation]:
+    """One option of the grid after the other, each at its best on the stopping part; no point is tried twice."""
+    tried: dict[MethodOptions, Adaptation] = {}
+    for name, values in grid_of(method).items():
+        for point in trials(name, values, options):
+            if point not in tried:
+                tried[point] = METHODS[method].run(task, point)
+        options = max(tried, key=lambda point: judged(tried[point]))
+    return options, tried[options]
 
 
 def judged(learned: Adaptation) -> tuple[float, float]:
     """What trials are ranked by: the best accuracy on the stopping part, of equals the one with the lower loss."""
+    from .train import best_epoch
+
     best = best_epoch(learned.history)
     return best["stop_accuracy"], -best["stop_loss"]
 
 
-def learn(
-    method: str, task: FoldTask, options: MethodOptions, tune: bool = False, again: bool = False
-) -> tuple[Adaptation, dict[str, Any]]:
-    """Run a method; with ``tune``, at every point of its grid, and keep the best on the stopping part.
+def once_more(method: str, task: FoldTask, options: MethodOptions, chosen: dict[str, Any], tau: float | None = None) -> Adaptation:
+    """From all clips outside the test, with what was chosen, from the basis on. The history is that of the last run."""
+    from ..evaluation.folds import Parts
+
+    seen = task.parts.seen
+    whole = replace(task, parts=Parts(basis=seen, train=seen, stop=seen[:0], test=task.parts.test))
+    values = {name: value for name, value in chosen.items() if name != "tau"}
+    return at_strength(METHODS[method].run(whole, replace(options, **values)), chosen.get("tau", tau))
+
+
+def learn(method: str, task: FoldTask, options: MethodOptions, how: Learning = Learning()) -> tuple[Adaptation, dict[str, Any]]:
+    """Run a method; with ``tune``, over its grid, and keep the best on the stopping part.
 
     ``again``: what the parts have chosen (point of the grid, number of epochs) is then learned once more, from the basis on, from all
     clips outside the test. Methods that do so by themselves, and those that train nothing, run once. Gives what was learned, and what
     was chosen. Without a stopping part (a single shot) there is nothing to choose by: the defaults hold.
     """
+    from .train import best_epoch
+
     known, chosen = METHODS[method], dict[str, Any]()
     judges = len(task.parts.stop) > 0
-    if not (known.trained and (tune or again) and judges):
-        return known.run(task, options), chosen
-    if tune:
-        tried = [(choice, point, known.run(task, point)) for choice, point in trials(method, options)]
-        chosen, options, learned = max(tried, key=lambda trial: judged(trial[2]))
-        chosen = dict(chosen)
+    if not (known.trained and (how.tune or how.again or how.keep_gain is not None) and judges):
+        learned = known.run(task, options)
+        return at_strength(learned, how.tau), chosen
+    if how.tune:
+        options, learned = tuned(method, task, options)
+        chosen = {name: getattr(options, name) for name in grid_of(method)}
     else:
         learned = known.run(task, options)
     epochs = int(best_epoch(learned.history)["epoch"])
     chosen["epochs"] = epochs
-    if not again or known.labels == "seen" or epochs == 0:
-        return learned, chosen
-    seen = task.parts.seen
-    whole = replace(task, parts=Parts(basis=seen, train=seen, stop=seen[:0], test=task.parts.test))
-    length: dict[str, Any] = {"epochs": epochs}
-    final = known.run(whole, replace(options, **length))
-    return replace(final, history=learned.history), chosen
+    tau = how.tau
+    if how.keep_gain is not None and learned.scaled is not None:
+        tau = chosen["tau"] = smallest_strength(learned, task, options, how.keep_gain)
+    if not how.again or known.labels == "seen" or epochs == 0:
+        return at_strength(learned, tau), chosen
+    return replace(once_more(method, task, options, chosen, tau), history=learned.history), chosen
+
+
+def at_strength(learned: Adaptation, tau: float | None) -> Adaptation:
+    """At a part of its strength; what does not fold has no other."""
+    return learned if tau is None or learned.scaled is None else learned.scaled(tau)
+
+
+def smallest_strength(learned: Adaptation, task: FoldTask, options: Any, share: float) -> float:
+    """The smallest of ``STRENGTHS`` at which the stopping part keeps the share of what it gained; zero where it gained nothing."""
+    assert learned.scaled is not None
+    reached: dict[float, float] = {}
+    classifier = task.aim(options.towards)
+    for tau in STRENGTHS:
+        judge = replace(task, parts=replace(task.parts, basis=task.parts.train[:0], stop=task.parts.train[:0], test=task.parts.stop))
+        embed = learned.scaled(tau).embed
+        assert embed is not None
+        scores = judge.scores(embed(task.setting), classifier)
+        reached[tau] = float(scores.argmax(1).eq(task.targets[task.parts.stop]).double().mean())
+    goal = reached[0.0] + share * (reached[1.0] - reached[0.0])
+    return next((tau for tau in STRENGTHS if reached[tau] >= goal - 1e-9), 1.0)
 
 
 def label_share(method: str, parts: Parts, again: bool) -> float:

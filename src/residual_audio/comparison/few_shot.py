@@ -18,7 +18,7 @@ from ..evaluation.folds import fold_parts
 from ..models import Encoder
 from ..results import Result
 from .compare import Comparison, compare
-from .protocol import FEW_SHOT, Protocol
+from .protocol import FEW_SHOT, Protocol, bare
 
 ALL = "all"
 # Said wherever the numbers are shown.
@@ -27,7 +27,7 @@ NOTE = "N clips per class in all, for every method; a quarter of them (at least 
 
 @dataclass(frozen=True)
 class FewShot(Result):
-    """``few_shot``: one row per method and point, in the order they were asked for; ``comparisons``: what each point came from."""
+    """``few_shot``: one row per method, classifier and point, in the order asked for; ``comparisons``: what each point came from."""
 
     record: ClassVar[str] = "few_shot"
     tables: dict[str, pd.DataFrame]
@@ -75,16 +75,16 @@ def few_shot(
     advance: Callable[[int], object] | None = None,
     tell: Callable[[str], object] | None = None,
 ) -> FewShot:
-    """Compare ``methods`` with N clips per class in all, for every N of ``shots`` (None: all clips outside the test).
+    """Compare ``methods``, named as in `compare`, with N clips per class in all, for every N of ``shots`` (None: all outside the test).
 
     Point N is a comparison in ``out/shots-N``: the same call resumes. The test folds are whole and the same everywhere; points differ
     only in the clips that may be used for the basis, for training and for stopping (``evaluation/folds.py``).
     """
-    recipe.check(methods)
+    recipe.check(bare(methods))
     comparisons: dict[str, Comparison] = {}
     rows = []
     setting = prepare(
-        encoder, dataset, methods, recipe, folds=protocol.folds, template=protocol.template, seed=protocol.seed, workers=workers,
+        encoder, dataset, bare(methods), recipe, folds=protocol.folds, template=protocol.template, seed=protocol.seed, workers=workers,
         advance=advance,
     )  # fmt: skip
     for number in shots:
@@ -96,6 +96,8 @@ def few_shot(
         used = clips_used(setting.dataset, number, protocol.seed, protocol.repeats)
         for row in comparisons[name].summary.itertuples():
             measured = {c: getattr(row, c) for c in ("accuracy", "low", "high", "fold_mean", "std", "trained")}
-            rows.append({"method": row.method, "shots": name, **measured, **used})
+            rows.append(
+                {"method": row.method, "adaptation": row.adaptation, "classifier": row.classifier, "shots": name, **measured, **used}
+            )
     info = {**comparisons[name].info, "shots": list(comparisons), "note": NOTE}
     return FewShot({"few_shot": pd.DataFrame(rows)}, info, setting.errors, comparisons)

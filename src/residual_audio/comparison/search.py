@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,7 +22,7 @@ from ..extraction.extract import identity, open_or_create
 from ..extraction.shard import Settings
 from ..extraction.store import Store
 from ..models import Encoder
-from ..options import OptionError
+from ..options import OptionError, words
 from ..results import Result, provenance
 from ..units import UnitTable
 from .compare import STORE, Comparison, compare
@@ -146,7 +146,7 @@ def plan(
     space: str,
     recipe: Recipe,
     settings: Sequence[str] = (),
-    form: str | None = None,
+    kind: str | None = None,
     method: str = "residual",
     trials: int | None = None,
 ) -> tuple[dict[str, Range | list[Any]], list[Trial]]:
@@ -156,16 +156,16 @@ def plan(
     if not METHODS[method].trained:
         trained = ", ".join(name for name, m in METHODS.items() if m.trained)
         raise OptionError(f"{method} learns nothing with a stopping part, so there is nothing to choose by; one of {trained}")
-    if form is not None and space != "stages":
-        raise OptionError(f"--form is read by --space stages, not by {space}; name units by --units or --set units=…")
+    if kind is not None and space != "stages":
+        raise OptionError(f"--kind is read by --space stages, not by {space}; name units by --units or --set units=…")
     if trials is not None and space != "optuna":
         raise OptionError(f"--trials is read by --space optuna; {space} tries everything it has")
     if space == "stages":
         if settings:
             raise EvaluationError("subsets of stages take no --set; combine them with other values in --space grid, by units=…")
         if "units" in recipe:
-            raise OptionError("--units is what --space stages varies; leave it out, and say what is reweighted by --form")
-        return {}, stage_trials(units, recipe, form or "heads")
+            raise OptionError("--units is what --space stages varies; leave it out, and say what is reweighted by --kind")
+        return {}, stage_trials(units, recipe, kind or "heads")
     varied = parse_space(settings, method)
     if space == "optuna":
         return varied, []
@@ -183,7 +183,7 @@ def search(
     protocol: Protocol = Protocol(),
     *,
     settings: Sequence[str] = (),
-    form: str | None = None,
+    kind: str | None = None,
     trials: int | None = None,
     method: str = "residual",
     workers: int | None = None,
@@ -192,12 +192,14 @@ def search(
 ) -> Search:
     """Each trial is a comparison in ``out/trials/NAME``; finished cells are kept, and the same call resumes.
 
-    ``space``: ``stages`` (all subsets, of a ``form``), ``grid`` (``settings`` such as ``rate=0.02,0.1``) or ``optuna`` (``trials`` draws
+    ``space``: ``stages`` (all subsets, of a ``kind``), ``grid`` (``settings`` such as ``rate=0.02,0.1``) or ``optuna`` (``trials`` draws
     from ``settings`` such as ``rate=1e-3:1:log``). Trials are ranked by accuracy on the stopping part, inside the training folds.
     """
     if protocol.tune:
         raise OptionError("a search tries values itself; leave out --tune")
-    varied, planned = plan(encoder.units, space, recipe, settings, form, method, trials)
+    if len(words(protocol.classifier)) > 1:
+        raise OptionError(f"--classifier {protocol.classifier}: a search has one; compare the winner with the others")
+    varied, planned = plan(encoder.units, space, recipe, settings, kind, method, trials)
     store = Store(str(out))
 
     def run(trial: Trial) -> Tried:
@@ -206,12 +208,12 @@ def search(
             encoder, dataset, folder, ("plain", method), trial.recipe, protocol, workers=workers, advance=advance,
             tell=None if tell is None else lambda line: tell(f"{trial.name}: {line}"),
         )  # fmt: skip
-        readable = replace(dataset, clips=tuple(c for c in dataset.clips if c.id not in comparison.errors))
+        readable = dataset.without(comparison.errors)
         return Tried(trial, comparison, *read_cells(folder, method, protocol.repeats, readable.targets))
 
     choices: dict[str, Any] = {"space": space, "recipe": dict(recipe), "method": method, **asdict(protocol)}
     del choices["margin"]  # it changes what is said of the trials, not the trials
-    choices |= {"form": (form or "heads") if space == "stages" else None}
+    choices |= {"kind": (kind or "heads") if space == "stages" else None}
     # A grid may grow; what Optuna draws depends on the ranges.
     choices["ranges"] = {k: asdict(v) if isinstance(v, Range) else v for k, v in varied.items()} if space == "optuna" else None
     with store.locked():

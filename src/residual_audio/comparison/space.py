@@ -89,17 +89,17 @@ def grid_trials(recipe: Recipe, values: Mapping[str, Sequence[Any]]) -> list[Tri
     return trials
 
 
-def stage_trials(units: UnitTable, recipe: Recipe, form: str = "heads") -> list[Trial]:
+def stage_trials(units: UnitTable, recipe: Recipe, kind: str = "heads") -> list[Trial]:
     """All 2^n − 1 non-empty subsets of n stages, small ones first; of blocks, where there is one stage with at most four.
 
-    ``form``: what is reweighted in them: heads, blocks, stages or mlps.
+    ``kind``: what is reweighted in them: heads, blocks, stages or mlps.
     """
-    if form not in ("heads", "blocks", "stages", "mlps"):
-        raise EvaluationError(f"unknown form {form!r}; one of heads, blocks, stages, mlps")
+    if kind not in ("heads", "blocks", "stages", "mlps"):
+        raise EvaluationError(f"unknown kind {kind!r}; one of heads, blocks, stages, mlps")
     places = [f"S{s}" for s in range(len(units.heads))]
     if len(places) == 1:
         places = [f"S0B{b}" for b in range(len(units.heads[0]))]
-        if form == "stages":
+        if kind == "stages":
             raise EvaluationError("this encoder has one stage: subsets of its blocks can be heads, blocks or mlps, not stages")
         if len(places) > MOST_BLOCKS:
             raise EvaluationError(
@@ -109,6 +109,6 @@ def stage_trials(units: UnitTable, recipe: Recipe, form: str = "heads") -> list[
     subsets = [group for size in range(1, len(places) + 1) for group in combinations(places, size)]
     trials = []
     for group in subsets:
-        selection = f"{' '.join(group)} {form}"
+        selection = f"{' '.join(group)} {kind}"
         trials.append(Trial("+".join(group), recipe.changed(units=selection), {"units": selection, "size": len(group)}))
     return trials

@@ -19,34 +19,58 @@ from ..evaluation.metrics import outcome
 from ..evaluation.paired import MARGIN, paired_table
 from ..evaluation.significance import mean_interval
 from ..extraction.store import Store
+from .elsewhere import harmonic
+from .rows import OWN, Row
+from .strength import strength_table
 
 
 def gather(
-    store: Store, names: Sequence[str], dataset: Dataset, methods: Sequence[str], repeats: int, seed: int, margin: float = MARGIN
+    store: Store,
+    names: Sequence[str],
+    dataset: Dataset,
+    lines: Sequence[Row],
+    repeats: int,
+    seed: int,
+    margin: float = MARGIN,
+    novel: Dataset | None = None,
 ) -> dict[str, pd.DataFrame]:
-    """``comparison_cells``, ``comparison_summary`` and ``comparison_paired``; ``names``: the cells, ``dataset``: the clips in folds."""
-    rows = []
-    targets = dataset.targets
-    correct = {m: np.zeros(len(targets)) for m in methods}
+    """``comparison_cells``, ``comparison_summary``, ``comparison_paired`` and, of several strengths, ``comparison_strength``.
+
+    ``names``: the cells, ``dataset``: the clips in folds, ``novel``: those of classes that nothing was adapted to.
+    """
+    rows, curves = [], []
+    targets, parts = dataset.targets, {line.name: {"adaptation": line.method, "classifier": line.classifier} for line in lines}
+    correct = {name: np.zeros(len(targets)) for name in parts}
+    folds = np.array([c.fold for c in novel.clips]) if novel is not None else np.zeros(0)
+    unseen = {name: np.zeros(len(folds)) for name in parts}
     for name in names:
         with safe_open(store.reading(name), "pt") as file:
             facts, (method, fold, repeat) = json.loads(file.metadata()["facts"]), json.loads(file.metadata()["cell"])
             scores, test = file.get_tensor("scores").numpy(), file.get_tensor("test").numpy()
         right = outcome(scores, targets[test]).correct
         correct[method][test] += right / repeats
-        rows.append({"method": method, "fold": fold, "repeat": repeat, "clips": len(test), "accuracy": float(right.mean()), **facts})
+        if (found := facts.pop("novel_right", None)) is not None:
+            unseen[method][folds == fold] += np.array(found) / repeats
+        curves.append((method, fold, repeat, len(test), facts.pop("curve", [])))
+        measured = {"clips": len(test), "accuracy": float(right.mean()), **facts}
+        rows.append({"method": method, **parts[method], "fold": fold, "repeat": repeat, **measured})
     cells = pd.DataFrame(rows)
-    summary = [summary_row(method, cells[cells.method == method], correct[method], dataset.groups, seed) for method in methods]
+    summary = [
+        {"method": name, **parts[name], **summary_row(cells[cells.method == name], correct[name], dataset.groups, seed)} for name in parts
+    ]
+    if novel is not None:
+        summary = [{**row, **novel_columns(row, unseen[row["method"]], novel.groups, seed)} for row in summary]
     paired = paired_table(correct, np.array([c.fold for c in dataset.clips]), dataset.groups, margin, seed)
-    return {"comparison_cells": cells, "comparison_summary": pd.DataFrame(summary), "comparison_paired": paired}
+    tables = {"comparison_cells": cells, "comparison_summary": pd.DataFrame(summary), "comparison_paired": paired}
+    strengths = strength_table(curves)
+    return {**tables, "comparison_strength": strengths} if len(strengths) else tables
 
 
-def summary_row(method: str, cells: pd.DataFrame, correct: np.ndarray, groups: Sequence[str], seed: int) -> dict[str, Any]:
+def summary_row(cells: pd.DataFrame, correct: np.ndarray, groups: Sequence[str], seed: int) -> dict[str, Any]:
     """Accuracy over clips with its interval over groups; mean and spread over folds; what it cost."""
     interval = mean_interval(correct, groups, seed=seed)
     by_fold = cells.groupby("fold").accuracy.mean()
     return {
-        "method": method,
         "trained": int(cells.trained.max()),
         "accuracy": interval.value,
         "low": interval.low,
@@ -58,3 +82,15 @@ def summary_row(method: str, cells: pd.DataFrame, correct: np.ndarray, groups: S
         "labels": float(cells.labels.mean()) if "labels" in cells else float("nan"),
         **({"other": float(cells.other.mean())} if "other" in cells and cells.other.notna().any() else {}),
     }
+
+
+def novel_columns(row: dict[str, Any], correct: np.ndarray, groups: Sequence[str], seed: int) -> dict[str, float]:
+    """Accuracy on classes that nothing was adapted to, with its interval, and its harmonic mean with that on the base classes.
+
+    A method that leaves no encoder cannot be asked.
+    """
+    if row["classifier"] == OWN:
+        return dict.fromkeys(("novel", "novel_low", "novel_high", "harmonic"), float("nan"))
+    interval = mean_interval(correct, groups, seed=seed)
+    ends = {"novel": interval.value, "novel_low": interval.low, "novel_high": interval.high}
+    return {**ends, "harmonic": harmonic(row["accuracy"], interval.value)}

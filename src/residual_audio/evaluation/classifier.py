@@ -1,9 +1,10 @@
-"""What a classifier is: from embeddings to class scores by one fixed linear map per fold, made from the other folds or from prompts."""
+"""What a classifier is: made of labelled clips, of class prompts or of both, it gives any embedding a score for every class."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -14,44 +15,84 @@ from ..data import Dataset
 from ..models import Encoder
 from ..registry import Registry
 from .errors import EvaluationError
+from .examples import Examples
+from .scorers import Scorer
 
-# Every clip has its fold's weights beside it: memory stays small however many clips there are.
-CLIPS_AT_ONCE = 64
 # What `auto` means: the first of these that the encoder allows.
 AUTO = ("prompts", "centroids")
 
 
 @dataclass(frozen=True)
+class Fitted:
+    """A classifier that was made of examples. ``present``: the classes that it knows; one without examples never wins."""
+
+    scorer: Scorer
+    present: Int[Tensor, " present"]
+    classes: int
+
+    def scores(self, embeddings: Float[Tensor, "*clip d"]) -> Float[Tensor, "*clip class"]:
+        """Of embeddings of any length."""
+        known = self.scorer.scores(F.normalize(embeddings, dim=-1))
+        if len(self.present) == self.classes:
+            return known
+        below = known.amin(-1, keepdim=True) - 1
+        return below.repeat(*[1] * (known.dim() - 1), self.classes).index_copy(-1, self.present, known)
+
+
+@dataclass(frozen=True)
 class FoldClassifier:
-    """Scores of clip i: ``weight[fold[i]] · normalise(e − centre[fold[i]]) + bias[fold[i]]``. No clip helped to make its own."""
+    """Clip i is scored by ``fitted[fold[i]]``. No clip helped to make its own."""
 
     fold: Int[Tensor, " clip"]
-    centre: Float[Tensor, "fold d"]
-    weight: Float[Tensor, "fold class d"]
-    bias: Float[Tensor, "fold class"]
+    fitted: tuple[Fitted, ...]
 
     def scores(self, embeddings: Float[Tensor, "*unit clip d"], rows: slice = slice(None)) -> Float[Tensor, "*unit clip class"]:
         """``embeddings`` of the clips ``rows``, possibly in several versions; any length."""
         fold = self.fold[rows]
-        moved = F.normalize(F.normalize(embeddings, dim=-1) - self.centre[fold], dim=-1)
-        parts = zip(moved.split(CLIPS_AT_ONCE, -2), fold.split(CLIPS_AT_ONCE), strict=True)
-        return torch.cat([torch.einsum("...nd,ncd->...nc", some, self.weight[f]) for some, f in parts], -2) + self.bias[fold]
+        places = {int(f): torch.nonzero(fold == f)[:, 0] for f in fold.unique()}
+        parts = [self.fitted[f].scores(embeddings[..., place, :]) for f, place in places.items()]
+        return torch.cat(parts, -2)[..., torch.cat(list(places.values())).argsort(), :]
 
 
 @dataclass(frozen=True)
 class Classifier:
     """One way from embeddings to class scores.
 
-    ``fit(embeddings, dataset, directions, seed)`` makes it for a dataset with folds; ``directions`` are those of the class prompts, or
-    None. ``needs_text``: it reads them, so the encoder has to have a text side. ``reads_folds``: it learns from the other folds.
+    ``make(examples)`` gives a scorer of the classes that the examples have. ``texts``: whether it reads class prompts: ``none``,
+    ``needed`` (so the encoder has to have a text side) or ``optional`` (without them it has a form of its own). ``reads_folds``: it
+    learns from labelled clips, so that clips need folds.
     """
 
     name: str
     help: str
-    fit: Callable[[Tensor, Dataset, Tensor | None, int], FoldClassifier]
-    needs_text: bool = False
+    make: Callable[[Examples], Scorer]
+    texts: Literal["none", "optional", "needed"] = "none"
     reads_folds: bool = True
     order: int = 50
+
+    def reads_text(self, encoder: Encoder) -> bool:
+        return self.texts != "none" and encoder.has_text
+
+    def fit(self, examples: Examples) -> Fitted:
+        if not self.reads_folds:
+            return Fitted(self.make(examples), torch.arange(examples.classes), examples.classes)
+        present, known = examples.present()
+        return Fitted(self.make(known), present, examples.classes)
+
+    def fit_folds(
+        self,
+        embeddings: Float[Tensor, "clip d"],
+        dataset: Dataset,
+        texts: Float[Tensor, "class d"] | None = None,
+        scale: float = 1.0,
+        seed: int = 0,
+    ) -> FoldClassifier:
+        """One for every fold, made of the clips of the others; a single one of a classifier that learns nothing from clips."""
+        whole = Examples.of(embeddings, dataset, texts, scale, seed)
+        if not self.reads_folds:
+            return FoldClassifier(torch.zeros(len(dataset), dtype=torch.int64), (self.fit(whole),))
+        fold, count = fold_places(dataset)
+        return FoldClassifier(fold, tuple(self.fit(whole.only(fold != f)) for f in range(count)))
 
 
 CLASSIFIERS: Registry[Classifier] = Registry("classifier", "residual_audio.evaluation.classifiers", EvaluationError)
@@ -60,16 +101,15 @@ CLASSIFIERS: Registry[Classifier] = Registry("classifier", "residual_audio.evalu
 def choose_classifier(name: str, encoder: Encoder, template: str | None = None) -> Classifier:
     """A classifier by name, or by ``auto``; refused where the encoder lacks what it needs, or where nobody would read ``template``."""
     if name == "auto":
-        name = next(n for n in AUTO if encoder.has_text or not CLASSIFIERS[n].needs_text)
+        name = next(n for n in AUTO if encoder.has_text or CLASSIFIERS[n].texts != "needed")
     chosen = CLASSIFIERS[name]
-    if chosen.needs_text and not encoder.has_text:
-        others = " or ".join(n for n, c in CLASSIFIERS.items() if not c.needs_text)
+    if chosen.texts == "needed" and not encoder.has_text:
+        others = " or ".join(n for n, c in CLASSIFIERS.items() if c.texts != "needed")
         raise EvaluationError(f"{encoder.name} has no text side, which the classifier {name} needs; use --classifier {others}")
-    if template is not None and not chosen.needs_text:
-        readers = ", ".join(n for n, c in CLASSIFIERS.items() if c.needs_text)
-        raise EvaluationError(
-            f"--template {template!r}: the classifier {name} reads no prompts; leave it out, or use one that does: {readers}"
-        )
+    if template is not None and not chosen.reads_text(encoder):
+        readers = ", ".join(n for n, c in CLASSIFIERS.items() if c.reads_text(encoder))
+        hint = f"leave it out, or use one that does: {readers}" if readers else f"{encoder.name} has no text side; leave it out"
+        raise EvaluationError(f"--template {template!r}: the classifier {name} reads no prompts; {hint}")
     return chosen
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -18,11 +17,11 @@ from .errors import EvaluationError
 def embed_readable(
     encoder: Encoder, dataset: Dataset, batch_size: int, workers: int | None, advance: Callable[[int], object] | None
 ) -> tuple[Dataset, Float[Tensor, "clip d"], dict[str, str]]:
-    """The readable clips as a dataset, their embeddings in the same order, and the errors of the others by id."""
+    """The readable clips as a dataset (without classes that have none), their embeddings in this order, and the errors of the others."""
     outcomes = encoder.embed_outcomes([c.source for c in dataset.clips], batch_size, workers, advance)
     errors = {c.id: str(o) for c, o in zip(dataset.clips, outcomes, strict=True) if isinstance(o, MediaError)}
     vectors = [o for o in outcomes if isinstance(o, Tensor)]
     if not vectors:
         first = next(iter(errors.values()), "the dataset is empty")
         raise EvaluationError(f"{dataset.name}: none of {len(dataset)} clips could be read; the first error: {first}")
-    return replace(dataset, clips=tuple(c for c in dataset.clips if c.id not in errors)), torch.stack(vectors), errors
+    return dataset.without(errors), torch.stack(vectors), errors

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from ..rounding import percent
 from .metrics import per_class_mean
 
 RESAMPLES = 2000
@@ -29,7 +30,7 @@ class Interval(NamedTuple):
     high: float
 
     def percent(self) -> str:
-        return f"{100 * self.value:.1f} [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+        return f"{percent(self.value)} [{percent(self.low)}, {percent(self.high)}]"
 
 
 def group_numbers(groups: Groups, clips: int) -> tuple[np.ndarray, int]:

@@ -16,6 +16,7 @@ from ..data import Dataset
 from ..data.prompts import DEFAULT_TEMPLATE
 from ..models import Encoder
 from ..results import Result, provenance
+from ..spelling import printable
 from ..writing import drafted
 from .classifier import choose_classifier
 from .directions import class_directions
@@ -52,6 +53,7 @@ class ZeroShotResult(Result):
             **self.made_by,
             "result": {name: interval._asdict() for name, interval in self.summary().items()},
             "clips": {"used": len(self.dataset), "errors": len(self.errors)},
+            "classes_left_out": sorted(set(self.asked.labels) - set(self.dataset.labels)),
         }
 
     def write(self, folder: str | Path) -> Path:
@@ -59,7 +61,7 @@ class ZeroShotResult(Result):
         rows = [
             {
                 "id": c.id,
-                "path": c.path,
+                "path": printable(c.path),
                 "label": c.label,
                 "fold": c.fold,
                 "group": c.own_group,
@@ -132,20 +134,22 @@ def zero_shot(
     seed: int = 0,
     advance: Callable[[int], object] | None = None,
 ) -> ZeroShotResult:
-    """Score every readable clip against every class. Broken clips are left out and listed in ``errors``.
+    """Score every readable clip against every class. Broken clips are left out and listed in ``errors``, and with them classes of which
+    no clip could be read.
 
     ``classifier``: one of :data:`.classifier.CLASSIFIERS`, or ``auto``: prompts where the encoder has a text side, else centroids.
     ``template``: the prompts (by default ``sound-of``), for classifiers that read them.
     """
     chosen = choose_classifier(classifier, encoder, template)
     # Prompts first: a missing tokenizer should be told before an hour of audio is encoded.
-    directions = class_directions(encoder, dataset, template).cpu() if chosen.needs_text else None
+    directions = class_directions(encoder, dataset, template).cpu() if chosen.reads_text(encoder) else None
     readable, embeddings, errors = embed_readable(encoder, dataset, batch_size, workers, advance)
+    directions = None if directions is None else directions[dataset.rows_of(readable.labels)]
     readable, embeddings = with_folds(readable, folds, seed), embeddings.cpu()
-    scores = chosen.fit(embeddings, readable, directions, seed).scores(embeddings)
+    scores = chosen.fit_folds(embeddings, readable, directions, encoder.logit_scale, seed).scores(embeddings)
     settings = {
         "classifier": chosen.name,
-        **({"template": template or DEFAULT_TEMPLATE} if chosen.needs_text else {}),
+        **({"template": template or DEFAULT_TEMPLATE} if directions is not None else {}),
         "folds": folds,
         "limit": dataset.notes.get("limit"),
         "batch_size": batch_size,

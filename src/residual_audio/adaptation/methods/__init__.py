@@ -17,13 +17,18 @@ from ..options import MethodOptions
 Work = Callable[[Any, Any], Any]
 
 
+def any_encoder(encoder: Any) -> None:
+    """Most methods suit every encoder."""
+
+
 @dataclass(frozen=True)
 class Method:
     """``run(task, options)`` gives a :class:`~..task.Adaptation`.
 
     ``whole``: it needs the model's inputs, not only what enters the first adapted block. ``adapter``: what it leaves can be saved and
-    folded. ``trained``: it learns by the loop, with a stopping part. ``labels``: the clips whose labels it learns from: ``none``, the
-    ``train`` part, or all that are ``seen`` outside the test.
+    folded; ``folds``: it folds, and so has a strength τ. ``trained``: it learns by the loop, with a stopping part. ``labels``: the clips
+    whose labels it learns from: ``none``, the ``train`` part, or all that are ``seen`` outside the test. ``suits(encoder)`` raises where it
+    cannot work. ``own_scores``: it leaves no encoder but scores, so that no classifier is put on it.
     """
 
     name: str
@@ -32,8 +37,11 @@ class Method:
     run: Work
     whole: bool = False
     adapter: bool = False
+    folds: bool = False
     trained: bool = False
     labels: Literal["none", "train", "seen"] = "train"
+    suits: Callable[[Any], object] = any_encoder
+    own_scores: bool = False
     order: int = 50
 
 
@@ -44,7 +52,7 @@ def method(name: str, options: type[MethodOptions], help: str, **facts: Any) -> 
     """Register a function as a method."""
 
     def register(run: Work) -> Work:
-        METHODS.add(Method(name, help, options, run, **facts))
+        METHODS.add(Method(name, help, options, run, **{"folds": facts.get("adapter", False), **facts}))
         return run
 
     return register

@@ -28,10 +28,12 @@ def aligner(task: FoldTask, options: AlignerOptions) -> Adaptation:
 
     from ..learner import MatrixLearner
     from ..loop import learned
+    from ..task import Adaptation
 
     learner = MatrixLearner(F.normalize(task.setting.embeddings, dim=-1).to(task.encoder.device))
 
     def embed(setting: Setting) -> Tensor:
         return F.normalize(setting.embeddings, dim=-1) @ learner.matrix.detach().cpu().T
 
-    return learned(task, options, learner, options.aligner_rate, embed)
+    trained, history = learned(task, options, learner, options.aligner_rate)
+    return Adaptation(trained, embed, history=history)

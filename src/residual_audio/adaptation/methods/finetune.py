@@ -46,12 +46,12 @@ def finetune_learner(streams: Streams) -> WeightLearner:
     return WeightLearner(encoder, audio_weights(encoder, streams), streams)
 
 
-@method("finetune", FinetuneOptions, "full fine-tuning: every weight of the audio side", whole=True, trained=True, order=42)
+@method("finetune", FinetuneOptions, "full fine-tuning: every weight of the audio side", whole=True, trained=True, folds=True, order=42)
 def finetune(task: FoldTask, options: FinetuneOptions) -> Adaptation:
-    from ..learner import SharedLearner
     from ..loop import learned
+    from ..weights import in_weights, renamed, run
 
     learner = finetune_learner(task.setting.whole)
-    return learned(
-        task, options, learner, options.finetune_rate, lambda s: SharedLearner(learner.encoder, [], s.whole).embed(s.rows).cpu()
-    )  # fmt: skip
+    trained, history = learned(task, options, learner, options.finetune_rate)
+    plain = task.encoder
+    return in_weights(plain, trained, history, lambda s: run(learner.encoder, s, True), lambda: renamed(learner.encoder, plain), whole=True)

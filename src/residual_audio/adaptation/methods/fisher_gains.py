@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..options import Axes, Basis, Judged, Selected
+from ..options import Axes, Basis, Selected
 from . import method
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FisherOptions(Judged, Basis, Axes, Selected):
+class FisherOptions(Basis, Axes, Selected):
     """All axes of the heads of a selection."""
 
 
@@ -43,8 +43,7 @@ def fisher_gains(
 def fisher(task: FoldTask, options: FisherOptions) -> Adaptation:
     from ...analysis.discriminability import component_fisher
     from ..ranking import head_places, pooled_heads
-    from ..starting import bases_of, gains_at_work, starting
-    from ..task import Adaptation
+    from ..starting import at_work, bases_of, starting
 
     places, train = head_places(task.encoder.units, options.units), task.parts.train
     bases = bases_of(task, places, options.level, options.basis)
@@ -55,5 +54,5 @@ def fisher(task: FoldTask, options: FisherOptions) -> Adaptation:
     for one, outputs in zip(start.sets, pooled, strict=True):
         ratio = component_fisher(outputs, one.axes.cpu(), task.targets[train], task.classes)
         gains.append(fisher_gains(ratio.to(one.variance), one.variance, task.classes, len(train)))
-    chosen = start.with_gains(gains)
-    return Adaptation(0, gains_at_work(chosen), residual=chosen)
+    chosen = start.with_values(gains)
+    return at_work(task, chosen)

@@ -11,7 +11,15 @@ if TYPE_CHECKING:
     from ..task import Adaptation, FoldTask
 
 
-@method("probe-shares", Selected, "logistic regression on the units' direct shares, side by side", whole=True, labels="seen", order=2)
+@method(
+    "probe-shares",
+    Selected,
+    "logistic regression on the units' direct shares, side by side",
+    whole=True,
+    labels="seen",
+    own_scores=True,
+    order=2,
+)
 def probe_shares(task: FoldTask, options: Selected) -> Adaptation:
     from ...evaluation.classifiers import fit_probe
     from ..task import Adaptation

@@ -1,58 +1,98 @@
-"""ResiDual: one gain per principal axis of the chosen units, learned; everything else is frozen."""
+"""ResiDual and its family: the chosen units are changed inside their principal axes by a learned form; everything else is frozen."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..options import Axes, Basis, GainLoop, Kept, Ranked
+from ...options import OptionError, option
+from ..defaults import FORM
+from ..forms import FORMS
+from ..options import Axes, Basis, GainLoop, Ranked, Retained, Started
 from . import method
 
 if TYPE_CHECKING:
     from ..select import Place
     from ..task import Adaptation, FoldTask
 
-
-@dataclass(frozen=True)
-class TiedOptions(GainLoop, Basis, Axes, Ranked):
-    """Of gains whose axes are all kept."""
+HELP = "; ".join(f"{form.name} ({form.help})" for form in FORMS.values())
 
 
 @dataclass(frozen=True)
-class GainOptions(TiedOptions, Kept):
-    """Of gains on some or all axes."""
+class FixedOptions(GainLoop, Basis, Axes, Ranked, Retained):
+    """Of a form that always starts neutral."""
+
+    wide_form: str | None = option(
+        None,
+        "Form of MLPs and all that is no head; default: that of heads where a unit has at most 4,096 numbers, else gains.",
+        choices=tuple(FORMS),
+    )
 
 
-def places_of(task: FoldTask, options: Ranked, classifier: str) -> list[Place]:
+@dataclass(frozen=True)
+class StartedOptions(FixedOptions, Started):
+    """Of a form that may start elsewhere."""
+
+
+@dataclass(frozen=True)
+class FormOptions(StartedOptions):
+    """Of any form."""
+
+    form: str = option(FORM, f"How heads are changed: {HELP}.", choices=tuple(FORMS))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.start is not None and FORMS[self.form].start is None:
+            raise OptionError(f"--start: a {self.form} has no axis of its own to start at zero; use another --form")
+
+
+def places_of(task: FoldTask, options: Ranked, towards: str) -> list[Place]:
     """The places of the selection, or of its best heads by a ranking."""
     from ..ranking import top_places
     from ..select import choose_places
 
     if options.by is None:
         return choose_places(task.encoder.units, options.units)
-    return top_places(task, options.by, options.units, options.top, classifier)
+    return top_places(task, options.by, options.units, options.top, towards)
 
 
-def trained_gains(task: FoldTask, options: TiedOptions, *, random: bool = False, tied: bool = False) -> Adaptation:
-    """Learn gains on the axes that the options ask for: ``random`` ones, or a single gain per unit (``tied``)."""
-    from ..starting import bases_of, gains_at_work, starting
-    from ..task import Adaptation
+def learned_form(task: FoldTask, options: FixedOptions, form: str, *, random: bool = False) -> Adaptation:
+    """Learn a form on the axes that the options ask for, or on ``random`` ones."""
+    from ..gain import Shape
+    from ..starting import at_work, bases_of, starting
     from ..train import train_gains
 
-    places = places_of(task, options, options.classifier)
+    places = places_of(task, options, options.towards)
     bases = bases_of(task, places, options.level, options.basis)
-    kept, first = (options.kept, options.start) if isinstance(options, GainOptions) else (None, None)
-    notes: dict[str, object] = {"units": options.units, "level": options.level, "basis": options.basis}
+    first = options.start if isinstance(options, StartedOptions) else None
+    shape = Shape(form, options.wide_form, options.kept, options.retain, first)
+    notes: dict[str, object] = {"units": options.units, "form": form, "level": options.level, "basis": options.basis}
     notes["axes"] = "random" if random else "principal"
     if options.by is not None:
         notes["heads"] = f"the best {sum(len(p.heads) for p in places)} by {options.by}"
-    start = starting(task, places, bases, options.mean, kept=kept, start=first, tied=tied, random=random, notes=notes)
+    start = starting(task, places, bases, options.mean, shape, random=random, notes=notes)
+    lesson = task.lesson(options.towards, options.logit_scale, options.keep_answers)
     how = options.training(options.rate, task.seed, options.l1)
-    trained = train_gains(start, task.streams, task.lesson(options.classifier, options.logit_scale), how, task.tell)
-    residual = trained.residual
-    return Adaptation(residual.trained, gains_at_work(residual), residual=residual, history=trained.history)
+    trained = train_gains(start, task.streams, lesson, how, task.tell)
+    return at_work(task, trained.residual, trained.residual.trained, trained.history)
 
 
-@method("residual", GainOptions, "ResiDual: one learned gain per principal axis of the units", adapter=True, trained=True, order=10)
-def residual(task: FoldTask, options: GainOptions) -> Adaptation:
-    return trained_gains(task, options)
+@method("residual", FormOptions, "ResiDual: a learned --form inside the units' principal axes", adapter=True, trained=True, order=10)
+def residual(task: FoldTask, options: FormOptions) -> Adaptation:
+    return learned_form(task, options, options.form)
+
+
+def with_form(name: str) -> None:
+    """A method of every form, so that a comparison can hold several side by side."""
+    form = FORMS[name]
+
+    @method(
+        name, FixedOptions if form.start is None else StartedOptions, f"`residual --form {name}`: {form.help}", adapter=True, trained=True,
+        order=11,
+    )  # fmt: skip
+    def run(task: FoldTask, options: FixedOptions) -> Adaptation:
+        return learned_form(task, options, name)
+
+
+for _name in FORMS:
+    with_form(_name)

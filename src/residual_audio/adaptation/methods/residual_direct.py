@@ -24,7 +24,7 @@ class DirectOptions(ShareOptions, Selected):
     whole=True,
     trained=True,
     labels="seen",
-    order=13,
+    order=14,
 )
 def residual_direct(task: FoldTask, options: DirectOptions) -> Adaptation:
     from ..loop import on_shares

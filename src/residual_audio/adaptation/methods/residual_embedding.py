@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @method(
-    "residual-embedding", ShareOptions, "gains on the principal axes of the embedding; does not fold", trained=True, labels="seen", order=14
+    "residual-embedding", ShareOptions, "gains on the principal axes of the embedding; does not fold", trained=True, labels="seen", order=15
 )
 def residual_embedding(task: FoldTask, options: ShareOptions) -> Adaptation:
     from ..loop import on_shares

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...options import option
-from ..options import RANKINGS, Judged, MethodOptions, Ranked
+from ..options import RANKINGS, Aimed, MethodOptions, Ranked
 from . import method
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TopHeadsOptions(Judged, Ranked):
+class TopHeadsOptions(Aimed, Ranked):
     """A ranking is always asked for here."""
 
     by: str = option("fisher", f"What heads are ranked by on the training part: {', '.join(RANKINGS)}.", choices=RANKINGS)
@@ -31,14 +31,15 @@ class TopHeadsOptions(Judged, Ranked):
 def top_heads(task: FoldTask, options: TopHeadsOptions) -> Adaptation:
     import torch
 
+    from ..gain import Shape
     from ..ranking import head_places, head_scores, how_many
-    from ..starting import bases_of, gains_at_work, starting
-    from ..task import Adaptation
+    from ..starting import at_work, bases_of, starting
 
     places = head_places(task.encoder.units, options.units)
-    scores = head_scores(task, options.by, places, options.classifier)
+    scores = head_scores(task, options.by, places, options.towards)
     kept = torch.zeros(len(scores)).scatter(0, scores.topk(how_many(options.top, len(scores))).indices, 1.0)
-    start = starting(task, places, bases_of(task, places, "token"), "keep", tied=True, notes={"units": options.units, "by": options.by})
-    gains = [g[:, None].to(s.gain) for g, s in zip(kept.split([len(s.gain) for s in start.sets]), start.sets, strict=True)]
-    chosen = start.with_gains(gains)
-    return Adaptation(0, gains_at_work(chosen), residual=chosen)
+    notes = {"units": options.units, "by": options.by}
+    start = starting(task, places, bases_of(task, places, "token"), "keep", Shape("scalar"), notes=notes)
+    gains = [g[:, None].to(s.values) for g, s in zip(kept.split([len(s.values) for s in start.sets]), start.sets, strict=True)]
+    chosen = start.with_values(gains)
+    return at_work(task, chosen)

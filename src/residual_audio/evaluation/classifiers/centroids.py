@@ -1,27 +1,24 @@
-"""Centroids: the cosine with the mean of each class's clips in the other folds, all centred by their common mean."""
+"""Centroids: the cosine with the mean of each class's clips, all centred by their common mean.
+
+The prototypes of prototypical networks (Snell et al. 2017) are the same means; about the common mean, they tell classes apart where all
+embeddings point the same way.
+"""
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
-from jaxtyping import Float
-from torch import Tensor
 
-from ...data import Dataset
-from ..classifier import CLASSIFIERS, Classifier, FoldClassifier, fold_places
+from ..classifier import CLASSIFIERS, Classifier
 from ..directions import centroid_directions
+from ..examples import Examples
+from ..scorers import Linear
 
 
-def fit(
-    embeddings: Float[Tensor, "clip d"], dataset: Dataset, directions: Float[Tensor, "class d"] | None = None, seed: int = 0
-) -> FoldClassifier:
-    fold, count = fold_places(dataset)
-    unit, targets = F.normalize(embeddings, dim=-1), torch.from_numpy(dataset.targets)
-    centres = torch.stack([unit[fold != f].mean(0) for f in range(count)])
-    classes = len(dataset.labels)
-    weight = torch.stack([centroid_directions(unit[fold != f] - centres[f], targets[fold != f], classes) for f in range(count)])
-    # A class without clips has no direction; its score is below any cosine, so that it never wins.
-    return FoldClassifier(fold, centres, weight, -2.0 * (weight == 0).all(-1).to(weight))
+def make(examples: Examples) -> Linear:
+    centre = examples.embeddings.mean(0)
+    about = F.normalize(examples.embeddings - centre, dim=-1)
+    directions = centroid_directions(about, examples.targets, examples.classes)
+    return Linear(directions, directions.new_zeros(examples.classes), centre)
 
 
-CLASSIFIERS.add(Classifier("centroids", "cosine with the mean of each class's clips in the other folds", fit, order=20))
+CLASSIFIERS.add(Classifier("centroids", "cosine with the mean of each class's clips in the other folds", make, order=20))

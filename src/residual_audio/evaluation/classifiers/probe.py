@@ -7,16 +7,15 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from ...data import Dataset, grouped_folds
-from ..classifier import CLASSIFIERS, Classifier, FoldClassifier, fold_places
+from ..classifier import CLASSIFIERS, Classifier
+from ..examples import Examples, inner_folds
+from ..scorers import Linear
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
-INNER_FOLDS = 3
 # The bias of a class that training never saw: below any real score, and finite so that margins stay numbers.
 NEVER = -1e4
 
@@ -41,7 +40,7 @@ def fit_probe(
     mean, deviation = x.mean(0), x.std(0)
     deviation[deviation == 0] = 1.0
     z = (x - mean) / deviation
-    present, counts = np.unique(y, return_counts=True)
+    present = np.unique(y)
     weight, bias = np.zeros((classes, x.shape[1])), np.full(classes, NEVER)
     if len(present) == 1:
         bias[present] = 0.0
@@ -57,9 +56,8 @@ def fit_probe(
     # The solver's vectors are short: threads would only wait for each other.
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore", ConvergenceWarning)
-        inner = np.array(grouped_folds(y.tolist(), range(len(y)) if groups is None else groups, INNER_FOLDS, seed))
-        learnable = all(len(np.unique(y[inner != fold])) > 1 for fold in np.unique(inner))
-        if counts.min() >= INNER_FOLDS and len(np.unique(inner)) > 1 and learnable:
+        inner = inner_folds(y, range(len(y)) if groups is None else groups, seed)
+        if inner is not None:
             strength = max(STRENGTHS, key=lambda c: cross_val_score(model(c), z, y, cv=PredefinedSplit(inner)).mean())
         fitted = model(strength).fit(z, y)
     slope, offset = fitted.coef_, fitted.intercept_
@@ -70,18 +68,9 @@ def fit_probe(
     return torch.from_numpy(weight).to(embeddings), torch.from_numpy(bias).to(embeddings), strength
 
 
-def fit(
-    embeddings: Float[Tensor, "clip d"], dataset: Dataset, directions: Float[Tensor, "class d"] | None = None, seed: int = 0
-) -> FoldClassifier:
-    fold, count = fold_places(dataset)
-    unit, targets = F.normalize(embeddings, dim=-1), torch.from_numpy(dataset.targets)
-    groups = np.array(dataset.groups)
-    fitted = [
-        fit_probe(unit[fold != f], targets[fold != f], len(dataset.labels), seed, groups[(fold != f).numpy()].tolist())
-        for f in range(count)
-    ]
-    weight = torch.stack([w for w, _, _ in fitted])
-    return FoldClassifier(fold, torch.zeros_like(weight[:, 0]), weight, torch.stack([b for _, b, _ in fitted]))
+def make(examples: Examples) -> Linear:
+    weight, bias, strength = fit_probe(examples.embeddings, examples.targets, examples.classes, examples.seed, examples.groups)
+    return Linear(weight, bias, trained=weight.numel() + bias.numel(), chosen={"C": strength})
 
 
-CLASSIFIERS.add(Classifier("probe", "logistic regression on the other folds' clips", fit, order=30))
+CLASSIFIERS.add(Classifier("probe", "logistic regression on the other folds' clips", make, order=30))

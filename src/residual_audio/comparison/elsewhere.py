@@ -1,0 +1,64 @@
+"""What adapting costs elsewhere: zero-shot accuracy of the adapted encoder on clips and classes that it was not adapted to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch.nn.functional as F
+
+from ..adaptation.task import Adaptation, Setting
+from ..data import Dataset
+from ..evaluation import EvaluationError
+from ..evaluation.metrics import outcome
+from ..models import Encoder
+
+
+def base_and_novel(dataset: Dataset, encoder: Encoder) -> tuple[Dataset, Dataset]:
+    """The first half of the classes, rounded up, and the others; clips keep their folds."""
+    if not encoder.has_text:
+        raise EvaluationError(f"novel classes are known by their prompts alone, and {encoder.name} has no text side; leave out --novel")
+    if len(dataset.labels) < 4:
+        raise EvaluationError(f"{dataset.name} has {len(dataset.labels)} classes; base and novel ones need at least two each")
+    base = set(dataset.labels[: -(-len(dataset.labels) // 2)])
+    return dataset.only(lambda c: c.label in base, "base classes"), dataset.only(lambda c: c.label not in base, "novel classes")
+
+
+def zero_shot_right(setting: Setting, learned: Adaptation) -> np.ndarray:
+    """Which clips of a setting the adapted encoder classifies rightly, by prompts."""
+    assert learned.embed is not None
+    assert setting.directions is not None
+    scores = F.normalize(learned.embed(setting), dim=-1) @ setting.directions.T
+    return outcome(scores.numpy(), setting.dataset.targets).correct
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """``other``: a second dataset. ``novel``: the classes of the same dataset that nothing is adapted to; a clip is tested in its own fold,
+    so that the other clips of its group were not learned from."""
+
+    other: Setting | None = None
+    novel: Setting | None = None
+
+    def measured(self, learned: Adaptation, fold: int) -> dict[str, Any]:
+        """Accuracy on each; ``novel_right``: of every novel clip of the fold, in their order, ``novel_clips`` in number."""
+        facts: dict[str, Any] = {}
+        if learned.embed is None:
+            return facts
+        if self.other is not None and self.other.directions is not None:
+            facts["other"] = float(zero_shot_right(self.other, learned).mean())
+        if self.novel is not None:
+            right = zero_shot_right(self.novel, learned)[[c.fold == fold for c in self.novel.dataset.clips]]
+            facts |= {"novel": float(right.mean()) if len(right) else float("nan"), "novel_clips": len(right)}
+            facts["novel_right"] = right.astype(int).tolist()
+        return facts
+
+    def costs(self, learned: Adaptation, fold: int) -> dict[str, float]:
+        """The same without the clips one by one."""
+        return {name: value for name, value in self.measured(learned, fold).items() if not isinstance(value, list)}
+
+
+def harmonic(base: float, novel: float) -> float:
+    """The harmonic mean: high only where both are."""
+    return 2 * base * novel / (base + novel) if base + novel > 0 else 0.0
