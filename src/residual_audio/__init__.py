@@ -3,7 +3,7 @@
 import residual_audio as ra
 
 encoder = ra.load_encoder("tiny")
-data = ra.load_dataset("synthetic-timbre")
+data = ra.load_dataset("notes")
 print(ra.zero_shot(encoder, data).summary())
 """
 

@@ -14,6 +14,11 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 SIMPLE = (int, float, str, bool)
 
 
+def words(text: str) -> list[str]:
+    """``"a, b"`` → ``["a", "b"]``."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
 class OptionError(ValueError):
     """An option that does not exist, that nobody reads here, or whose value makes no sense; the message says what to do."""
 

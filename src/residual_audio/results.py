@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import shlex
 import sys
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
-from .writing import drafted
+from .spelling import harmless
+from .writing import drafted, own_folder
 
 PACKAGES = ("residual-audio", "torch", "transformers", "numpy", "scipy", "soundfile", "soxr")
 
@@ -37,6 +39,14 @@ class Result:
         @property
         def errors(self) -> dict[str, str]: ...
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__repr__ = Result.__repr__  # type: ignore[method-assign]  # a dataclass would print every array it holds
+
+    def __repr__(self) -> str:
+        left = f", {len(self.errors)} clips could not be read" if self.errors else ""
+        return f"<{type(self).__name__}: .tables, .info, .errors and .write(folder){left}>"
+
     def write(self, folder: str | Path) -> Path:
         """``folder/tables/NAME.parquet`` and ``.csv`` for every table, and ``folder/RECORD.json``; returns the folder."""
         folder = Path(folder)
@@ -51,6 +61,7 @@ def write_table(table: pd.DataFrame, folder: Path, name: str, keys: Sequence[str
 
     ``keys``: columns that tell parts of a table apart. Rows of an earlier file whose keys are not in the new table are kept.
     """
+    own_folder(folder)
     flat = table.reset_index() if table.index.name else table
     earlier = folder / f"{name}.parquet"
     if keys and earlier.exists():
@@ -62,13 +73,28 @@ def write_table(table: pd.DataFrame, folder: Path, name: str, keys: Sequence[str
     with drafted(folder / f"{name}.parquet") as path:
         flat.to_parquet(path, index=False)
     with drafted(folder / f"{name}.csv") as path:
-        flat.to_csv(path, index=False)
+        path.write_text(csv_text(flat))
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    """A table as CSV in which no name of a class or file can act as a formula."""
+    words = {c: table[c].map(harmless) for c in table.columns if not pd.api.types.is_numeric_dtype(table[c])}
+    return str(table.assign(**words).rename(columns=harmless).to_csv(index=False)) if len(table.columns) else ""
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:
     """JSON with the circumstances, whole or not at all."""
     with drafted(path) as draft:
-        draft.write_text(json.dumps({**circumstances(), **record}, indent=2, default=str) + "\n")
+        draft.write_text(json.dumps(without_nan({**circumstances(), **record}), indent=2, default=str, allow_nan=False) + "\n")
+
+
+def without_nan(value: Any) -> Any:
+    """The same with None where a number is NaN or infinite: JSON has neither."""
+    if isinstance(value, dict):
+        return {key: without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def circumstances() -> dict[str, Any]:

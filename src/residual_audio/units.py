@@ -26,6 +26,8 @@ WORDS: dict[str, tuple[Kind, ...]] = {
     "embedding": ("embedding",),
     "all": WRITERS,
 }
+# A place of every encoder: its last blocks (of HTS-AT, the last stage).
+LAST, LAST_BLOCKS = "last", 2
 
 
 class SelectionError(ValueError):
@@ -141,7 +143,7 @@ class UnitTable(Sequence[Unit]):
     def hint(self) -> str:
         """How this encoder's units are named."""
         last = len(self.heads) - 1
-        return f"{', '.join(WORDS)}; stages S0–S{last}, blocks such as S{last}B0, labels such as S{last}B0H1, S{last}B0M or E"
+        return f"{', '.join(WORDS)}; {LAST}, stages S0–S{last}, blocks such as S{last}B0, labels such as S{last}B0H1, S{last}B0M or E"
 
     def _named(self, word: str) -> Unit:
         """The unit of a label, of those that this encoder has."""
@@ -158,6 +160,7 @@ class UnitTable(Sequence[Unit]):
         - kinds: ``heads``, ``mlps``, ``blocks`` and ``stages`` (their attention writes), ``embedding`` (the final one),
           ``all`` (every writer);
         - places: ``S2``, ``S2B1`` limit the kinds named with them; without a kind, their heads are meant: ``"S2 S3 heads mlps"``;
+          ``last`` is the place of the last two blocks;
         - labels: ``S2B1H7``, ``S2B1M``, ``E``. Blanks, commas or plus signs stand between words.
 
         ``only``: the kinds that can be used here; others are refused.
@@ -169,6 +172,9 @@ class UnitTable(Sequence[Unit]):
         for word in words:
             if word.lower() in WORDS or f"{word.lower()}s" in WORDS:
                 kinds += WORDS.get(word.lower(), WORDS.get(f"{word.lower()}s", ()))
+                continue
+            if word.lower() == LAST:
+                places += [Unit(stage, block, "block") for stage, block in self.blocks[-LAST_BLOCKS:]]
                 continue
             unit = self._named(word)
             if unit.kind in ("stage", "block"):

@@ -15,6 +15,17 @@ def _draft(target: Path) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
 
 
+class LinkError(ValueError):
+    """A folder that is a link where one of our own is expected; the message says what to do."""
+
+
+def own_folder(folder: Path) -> Path:
+    """The folder, refused where it is a link: what is received from others must not lead our writing elsewhere."""
+    if folder.is_symlink():
+        raise LinkError(f"{folder} is a link; results are written into folders of their own only. Remove it, or choose another --out")
+    return folder
+
+
 @contextmanager
 def drafted(target: Path) -> Iterator[Path]:
     """A new empty file to write to; on leaving it takes the target's place, and if writing failed nothing is left of it."""

@@ -124,14 +124,14 @@ def ablate(
     if encoder.policy.crop == "windows":
         raise EvaluationError("ablation looks at one window per clip; use --crop start or centre")
     # Prompts first: an unknown set or a missing tokenizer should be told before an hour of audio is encoded.
-    directions = class_directions(encoder, dataset, template).cpu() if chosen.needs_text else None
+    directions = class_directions(encoder, dataset, template).cpu() if chosen.reads_text(encoder) else None
     made_by = provenance(encoder, dataset)
     dataset = with_folds(dataset, folds or "official", seed) if chosen.reads_folds else dataset
     settings: dict[str, Any] = {
         "units": " ".join(re.split(r"[\s,+]+", units.strip())),
         "how": how,
         "classifier": chosen.name,
-        **({"template": template or DEFAULT_TEMPLATE} if chosen.needs_text else {}),
+        **({"template": template or DEFAULT_TEMPLATE} if directions is not None else {}),
         **({"folds": folds or "official"} if chosen.reads_folds else {}),
         **({} if clips is None else {"clips": clips}),
         "batch_size": batch_size,
@@ -143,8 +143,11 @@ def ablate(
         stack.enter_context(store.locked())
         open_or_create(store, {**identity(encoder, dataset, Settings(("embedding",), batch_size)), "settings": settings})
         embeddings, means, errors = survey(encoder, dataset, batch_size, workers, store, advance)
-        readable = replace(dataset, clips=tuple(c for c in dataset.clips if c.id not in errors))
-        fitted = chosen.fit(embeddings, readable, directions, seed)
+        readable = dataset.without(errors)
+        if len(readable.labels) < 2:
+            raise EvaluationError(f"{dataset.name}: only clips of the class {readable.labels[0]} could be read; two are needed")
+        directions = None if directions is None else directions[dataset.rows_of(readable.labels)]
+        fitted = chosen.fit_folds(embeddings, readable, directions, encoder.logit_scale, seed)
         ablation = Ablation(encoder, selected, means if how == "mean" else Replacements.zero(encoder), rows)
         part, fitted = (readable, fitted) if clips is None else subset(readable, fitted, clips, seed)
         run_shards(ablation, part, fitted, store, batch_size, workers, advance)

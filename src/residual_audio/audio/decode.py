@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +11,17 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import soundfile
 import soxr
+from jaxtyping import Float
 
-from ..media import MediaError
+from ..media import MediaError, regular_file
+from ..spelling import printable
 
 # Read beyond the end of a crop so that the resampler's filter sees what follows it.
 MARGIN_SECONDS = 0.1
+# Headers lie: what is decoded is bounded by these, never by what a file claims of itself.
+BLOCK_FRAMES = 8192
+HIGHEST_RATE = 2_000_000
+LONGEST_SECONDS = 1800
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,8 @@ def to_mono(waveform: Waveform, name: str = "waveform") -> np.ndarray:
     if np.issubdtype(samples.dtype, np.integer):
         samples = samples.astype(np.float64) / (np.iinfo(samples.dtype).max + 1)
     if samples.ndim == 2:
+        if samples.shape[1] > max(1, samples.shape[0]):
+            raise MediaError(f"{name}: expected [frame, channel], got shape {samples.shape}, more channels than frames; pass its transpose")
         samples = samples.mean(axis=1)
     if samples.ndim != 1:
         raise MediaError(f"{name}: expected [frame] or [frame, channel], got shape {samples.shape}")
@@ -54,47 +63,84 @@ def to_mono(waveform: Waveform, name: str = "waveform") -> np.ndarray:
 
 def resample(samples: np.ndarray, source_rate: int, target_rate: int) -> np.ndarray:
     """High-quality resampling by soxr; the identity when the rates are equal."""
-    if source_rate <= 0:
-        raise MediaError(f"a sample rate of {source_rate} Hz makes no sense")
     if source_rate == target_rate:
         return samples
     return soxr.resample(samples, source_rate, target_rate, quality="HQ")
 
 
-def open_sound(path: str | Path) -> soundfile.SoundFile:
+def check_rate(rate: int, name: str) -> None:
+    if not 0 < rate <= HIGHEST_RATE:
+        raise MediaError(f"{name}: a sample rate of {rate:,} Hz makes no sense")
+
+
+class Stream(soundfile.SoundFile):  # type: ignore[misc]
+    """Reads on from block to block. soundfile seeks after every block of a seekable file, by which MP3 decoders lose their place."""
+
+    def seekable(self) -> bool:
+        return False
+
+
+def open_sound(path: str | Path) -> Stream:
     """Open for reading, or say clearly what is wrong with the file."""
     path = Path(path)
-    if not path.exists():
-        raise MediaError(f"{path}: no such file")
-    if path.is_dir():
-        raise MediaError(f"{path}: is a directory; pass the files in it, or load it as a dataset with `folder:{path}`")
-    if path.stat().st_size == 0:
-        raise MediaError(f"{path}: is empty (0 bytes)")
+    regular_file(path)
+    name = printable(str(path))
     try:
-        return soundfile.SoundFile(path)
+        sound = Stream(os.fsencode(path))
     except soundfile.LibsndfileError as error:
-        raise MediaError(f"{path}: not an audio file that libsndfile can read ({error.error_string.strip()})") from error
+        raise MediaError(f"{name}: not an audio file that libsndfile can read ({error.error_string.strip()})") from error
+    except TypeError as error:
+        raise MediaError(f"{name}: bare samples without a header, so rate and format are not known; save it as WAV") from error
+    check_rate(sound.samplerate, name)
+    return sound
 
 
 def read_segment(path: str | Path, rate: int, start: float = 0.0, seconds: float | None = None) -> np.ndarray:
-    """Mono samples of ``path`` at ``rate`` from ``start`` on; ``seconds=None`` reads to the end.
+    """Mono samples of ``path`` at ``rate`` from ``start`` on; ``seconds=None`` reads to the end, which must come within half an hour.
 
-    Only the part asked for is decoded, so the start of a 40-minute file costs what a short file costs.
+    Only the part asked for is decoded, so the start of a 40-minute file costs what a short file costs. Of a file that breaks off,
+    the part before the break is used.
     """
+    name = printable(str(path))
     with open_sound(path) as sound:
         if sound.frames == 0:
-            raise MediaError(f"{path}: has a header but no audio frames")
-        try:
-            if start > 0:
-                sound.seek(min(sound.frames, round(start * sound.samplerate)))
-            frames = -1 if seconds is None else round((seconds + MARGIN_SECONDS) * sound.samplerate)
-            samples = sound.read(frames, dtype="float32", always_2d=True)
-        except soundfile.LibsndfileError as error:
-            raise MediaError(f"{path}: breaks off while decoding ({error.error_string.strip()})") from error
-        if len(samples) == 0:
-            raise MediaError(f"{path}: the header promises {sound.frames} frames but none can be decoded; the file is truncated")
-        mono = resample(to_mono(Waveform(samples, sound.samplerate), str(path)), sound.samplerate, rate)
+            raise MediaError(f"{name}: has a header but no audio frames")
+        source_rate = sound.samplerate
+        samples = decoded(sound, name, start, round((LONGEST_SECONDS if seconds is None else seconds + MARGIN_SECONDS) * source_rate))
+    if len(samples) == 0:
+        raise MediaError(f"{name}: the header promises {sound.frames} frames but none can be decoded; the file is truncated")
+    if seconds is None and len(samples) == LONGEST_SECONDS * source_rate:
+        raise MediaError(f"{name}: lasts more than {LONGEST_SECONDS // 60} minutes, too long to be read whole; cut it into parts")
+    mono = at_rate(to_mono(Waveform(samples, source_rate), name), source_rate, rate, name)
     return mono if seconds is None else mono[: round(seconds * rate)]
+
+
+def decoded(sound: Stream, name: str, start: float, frames: int) -> Float[np.ndarray, " frame"]:
+    """At most ``frames`` from ``start`` on, as the mean over channels; decoded block by block, so that memory follows what is there."""
+    blocks: list[np.ndarray] = []
+    left, broken = frames, ""
+    try:
+        if start > 0:
+            sound.seek(min(sound.frames, round(start * sound.samplerate)))
+        while left > 0:
+            block = sound.read(min(BLOCK_FRAMES, left), dtype="float32", always_2d=True)
+            blocks.append(block.mean(axis=1))
+            left -= len(block)
+            if len(block) < BLOCK_FRAMES:
+                break
+    except soundfile.LibsndfileError as error:
+        broken = error.error_string.strip()
+    if broken and not blocks:
+        raise MediaError(f"{name}: breaks off while decoding ({broken})")
+    return np.concatenate(blocks) if blocks else np.zeros(0, np.float32)
+
+
+def at_rate(mono: np.ndarray, source_rate: int, rate: int, name: str) -> np.ndarray:
+    """Resampled; a sound that is shorter than one sample of the new rate is an error."""
+    resampled = resample(mono, source_rate, rate)
+    if len(resampled) == 0:
+        raise MediaError(f"{name}: its {len(mono)} samples at {source_rate:,} Hz are less than one sample at {rate:,} Hz; it is too short")
+    return resampled
 
 
 def rendered(source: AudioSource) -> str | Path | Waveform:
@@ -108,6 +154,7 @@ def rendered(source: AudioSource) -> str | Path | Waveform:
 def duration(source: str | Path | Waveform) -> float:
     """Seconds of sound, from the header where there is one."""
     if isinstance(source, Waveform):
+        check_rate(source.sample_rate, "waveform")
         return len(source.samples) / source.sample_rate
     with open_sound(source) as sound:
         return sound.frames / sound.samplerate
@@ -118,7 +165,8 @@ def read(source: AudioSource, rate: int, start: float = 0.0, seconds: float | No
     source = rendered(source)
     if not isinstance(source, Waveform):
         return read_segment(source, rate, start, seconds)
-    mono = resample(to_mono(source), source.sample_rate, rate)
+    check_rate(source.sample_rate, "waveform")
+    mono = at_rate(to_mono(source), source.sample_rate, rate, "waveform")
     first = round(start * rate)
     return mono[first:] if seconds is None else mono[first : first + round(seconds * rate)]
 

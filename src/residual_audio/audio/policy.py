@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from ..media import MediaError, name_of
 from .decode import AudioSource, Waveform, duration, read, rendered
 from .mel import MelSpec, log_mel
 
@@ -93,14 +94,18 @@ class Preprocessing:
         return [self.fit(part) for part in parts], length * self.sample_rate > self.samples
 
     def prepare(self, source: AudioSource, filters: Float[Tensor, "bin mel"] | None = None) -> Prepared:
-        """A sound as the model's input."""
-        if self.fusion:
-            return self._prepare_fused(source, filters)
+        """A sound as the model's input; finite, because one clip that is not would make all moments of a run so."""
+        prepared = (self._fused if self.fusion else self._windows)(source, filters)
+        if not torch.isfinite(prepared.features).all():
+            raise MediaError(f"{name_of(source)}: its samples are too large, so its spectrogram is not finite; scale it to −1 … 1")
+        return prepared
+
+    def _windows(self, source: AudioSource, filters: Float[Tensor, "bin mel"] | None) -> Prepared:
         waves, longer = self.waveforms(source)
         mels = [log_mel(torch.from_numpy(np.ascontiguousarray(w)), self.mel, filters) for w in waves]
         return Prepared(torch.stack(mels)[:, None], longer)
 
-    def _prepare_fused(self, source: AudioSource, filters: Float[Tensor, "bin mel"] | None) -> Prepared:
+    def _fused(self, source: AudioSource, filters: Float[Tensor, "bin mel"] | None) -> Prepared:
         wave = read(source, self.sample_rate)
         if len(wave) > self.samples:
             mel = log_mel(torch.from_numpy(np.ascontiguousarray(wave)), self.mel, filters)

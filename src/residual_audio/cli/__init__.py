@@ -12,6 +12,7 @@ from . import (
     adapt,
     analyze,
     ask,
+    check,
     compare,
     datasets,
     demo,
@@ -23,6 +24,7 @@ from . import (
     reproduce,
     retrieve,
     search,
+    truncate,
     zero_shot,
 )
 
@@ -41,6 +43,7 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "models": models.models,
         "datasets": datasets.datasets,
         "extract": extract.extract,
+        "check": check.check,
         "analyze": analyze.analyze,
         "ablate": ablate.ablate,
         "describe": describe.describe,
@@ -53,6 +56,7 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "compare": compare.compare,
         "few-shot": few_shot.few_shot,
         "search": search.search,
+        "truncate": truncate.truncate,
         "reproduce": reproduce.reproduce,
     },
     "Show": {"report": report.report, "demo": demo.demo},

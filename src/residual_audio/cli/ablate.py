@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..models.loading import Loading
+from ..rounding import percent
 from .late_help import ClassifierName, Template, classifier_help, helped, template_help
-from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes
+from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes, writable
 
 if TYPE_CHECKING:
     from ..ablation import AblationResult
@@ -57,14 +58,15 @@ def ablate(
     which one backward pass gives for all units, and their rank correlation. The margin is the true class's score above the best other's.
 
     ```
-    residual-audio ablate tiny synthetic-timbre --units blocks --how zero
+    residual-audio ablate tiny notes --units blocks --how zero
     residual-audio ablate tiny synthetic --units "S3 heads" --clips 200 --out runs/synthetic
     ```
     """
     from ..ablation import ablate as run_ablation
     from .screen import progress, say, unreadable
 
-    encoder, whole = open_model(model, machine, loading), data.open(dataset)
+    writable(out)
+    whole, encoder = data.open(dataset), open_model(model, machine, loading)
     with progress(f"ablation of {encoder.name} on {whole.name}", len(whole) + min(clips or len(whole), len(whole))) as advance:
         result = run_ablation(
             encoder, whole, units, how, classifier, template=template, folds=folds, clips=clips, batch_size=batch_size, rows=rows, out=out,
@@ -72,7 +74,7 @@ def ablate(
         )  # fmt: skip
     if out is not None:
         result.write(out)
-    unreadable(result.errors, len(whole))
+    unreadable(result.errors, whole)
     show(result)
     if out is not None:
         say(f"tables: {out / 'tables'}")
@@ -83,7 +85,7 @@ def show(result: AblationResult) -> None:
     from .screen import console, p_text, screen_table
 
     model, data = result.made_by["model"]["name"], result.made_by["dataset"]["name"]
-    whole = f"{result.classifier} accuracy {100 * result.accuracy:.1f} %, {len(result.targets)} clips"
+    whole = f"{result.classifier} accuracy {percent(result.accuracy)} %, {len(result.targets)} clips"
     units = result.table().sort_values("margin_drop", ascending=False)
     for kind in result.kinds:
         columns = (kind, "accuracy drop [95 %]", "margin drop [95 %]", "p, all", "first order")
@@ -95,6 +97,4 @@ def show(result: AblationResult) -> None:
         console.print(screen)
         rho, p = result.agreement(kind)
         if rho == rho:
-            console.print(
-                f"first-order estimate against true drop in margin: Spearman ρ = {rho:.3f} (p = {p:.1e})", highlight=False, soft_wrap=True
-            )
+            console.print(f"first-order estimate against true drop in margin: Spearman ρ = {rho:.3f} (p = {p:.1e})", soft_wrap=True)

@@ -9,57 +9,96 @@ import typer
 
 from ..adaptation.methods import adapters
 from ..adaptation.recipe import Recipe
+from ..adaptation.tuning import Learning, check_learning
 from ..models.loading import Loading
-from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes
+from ..rounding import percent
+from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes, writable
 
 if TYPE_CHECKING:
+    from ..adaptation.adapt import Adapted
     from ..adaptation.train import Epoch
 
 
-@takes(recipe=of_methods(adapters()), data=Data, machine=Machine, loading=Loading)
+@takes(recipe=of_methods(adapters()), learning=Learning, data=Data, machine=Machine, loading=Loading)
 def adapt(
     model: ModelArgument,
     dataset: DatasetArgument,
     out: Annotated[Path, typer.Option(help="Directory of the adapter (PEFT's shape: config, safetensors, card).")],
     recipe: Recipe,
+    learning: Learning,
     data: Data,
     machine: Machine,
     loading: Loading,
     method: Annotated[str, typer.Option(help=f"How to adapt: {', '.join(adapters())}.")] = "residual",
+    held: Annotated[
+        bool, typer.Option(help="Learn without one fold first, and tell what the adapter and a linear probe reach on its clips.")
+    ] = True,
+    budget: Annotated[
+        float | None, typer.Option(help="Minutes of training: rates are tuned where there is time, epochs are fewer where there is not.")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an adapter that is there already.")] = False,
     push: Annotated[str | None, typer.Option("--push-to-hub", help="Also upload the adapter to this hub repository.")] = None,
     template: Annotated[str | None, typer.Option(help="A set of prompts, or your own text with {}; default: sound-of.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split, of random axes and of the order of clips.")] = 0,
 ) -> None:
-    """Learn one gain per principal axis of the chosen units; everything else stays frozen.
+    """Learn a small change of the chosen units inside their principal axes; everything else stays frozen.
 
-    A fifth of the clips gives the basis, a fifth says when to stop, the rest is learned from. Nothing is written until training is done.
+    What is not given is chosen for the clips at hand, and told. A fifth of the clips gives the basis, a fifth says when to stop, the rest
+    is learned from; then everything is learned once more from all clips. Nothing is written until training is done.
 
     ```
-    residual-audio adapt tiny synthetic-timbre --units "S3 heads" --rate 0.1 --out adapters/timbre
-    residual-audio fold tiny adapters/timbre --out folded/timbre
-    residual-audio zero-shot folded/timbre synthetic-timbre
+    residual-audio adapt tiny notes --out adapters/notes
+    residual-audio fold tiny adapters/notes --out folded/notes
+    residual-audio zero-shot folded/notes notes
     ```
     """
     recipe.check([method])  # before anything heavy is loaded
+    check_learning(learning, recipe, [method])
     from ..adaptation.adapt import adapt as run_adaptation
-    from ..adaptation.adapter import push_adapter
+    from ..adaptation.adapter import check_free, push_adapter
     from .screen import progress, say, tell, unreadable
 
-    encoder, clips = open_model(model, machine, loading), data.open(dataset)
+    check_free(out, replace)
+    writable(out)
+    clips, encoder = data.open(dataset), open_model(model, machine, loading)
 
     def epoch(done: Epoch) -> None:
-        tell(f"epoch {done['epoch']:.0f}: loss {done['train_loss']:.3f}, stopping accuracy {100 * done['stop_accuracy']:.1f} %")
+        tell(f"epoch {done['epoch']:.0f}: loss {done['train_loss']:.3f}, stopping accuracy {percent(done['stop_accuracy'])} %")
 
     with progress(f"decoding {clips.name}", len(clips)) as advance:
         adapted = run_adaptation(
-            encoder, clips, recipe, method=method, template=template, seed=seed, workers=machine.workers, advance=advance, tell=epoch
+            encoder, clips, recipe, learning, method=method, held=held, budget=budget, template=template, seed=seed,
+            workers=machine.workers, advance=advance, tell=epoch,
         )  # fmt: skip
     adapted.write(out)
-    unreadable(adapted.errors, len(clips))
+    unreadable(adapted.errors, clips)
     if push is not None:
         say(push_adapter(out, push))
-    gain = f"; accuracy on the stopping part {100 * adapted.before:.1f} % → {100 * adapted.after:.1f} % (it chose the gains: see `compare`)"
-    say(f"{adapted.residual.trained:,} gains in {out}{gain if adapted.history else '; nothing was trained'}")
+    for reason in adapted.reasons:
+        say(f"- {reason}")
+    say(f"{adapted.residual.trained:,} numbers in {out}{worth(adapted)}")
+
+
+def worth(adapted: Adapted) -> str:
+    """What is known about an adapter's accuracy, as the end of a sentence."""
+    if not adapted.history:
+        return "; nothing was trained"
+    if adapted.residual.notes.get("epochs") == 0:
+        return (
+            "; no epoch was better than the model as it is on the stopping part, so the adapter changes nothing: "
+            "more clips, --tune or other --units may help"
+        )
+    if not adapted.held:
+        reached = f"{percent(adapted.before)} % → {percent(adapted.after)} %"
+        return f"; accuracy on the stopping part {reached} (it chose when to stop: see `compare`)"
+    figures = ", ".join(f"{name} {percent(value)} %" for name, value in adapted.held.items())
+    *others, own = adapted.held.values()
+    advice = (
+        ""
+        if own >= max(others)
+        else "\nThe model as it was, or a linear probe on it, is ahead here: `residual-audio compare` tells how surely."
+    )
+    return f"; on {adapted.info['held']['clips']} clips held out first: {figures}{advice}"
 
 
 @takes(machine=Machine, loading=Loading)
@@ -75,7 +114,7 @@ def fold(
     LAION's layout then loads with plain `ClapModel.from_pretrained`, Microsoft's is a `.pth` with exactly the keys of the original.
 
     ```
-    residual-audio fold tiny adapters/timbre --out folded/timbre
+    residual-audio fold tiny adapters/notes --out folded/notes
     ```
     """
     from ..adaptation.adapter import load_adapter

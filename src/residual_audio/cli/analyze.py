@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..options import words
 from .late_help import helped, measures_help
-from .options import words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,18 +94,18 @@ def analyze(
     results = dict(zip(run_names(analyses, runs), analyses, strict=True))
     for (name, analysis), folder in zip(results.items(), folders, strict=True):
         count = f"{len(analysis.tables)} tables" + (f" and {draw_figures(folder, analysis)} figures" if figures else "")
-        console.print(f"{name}: {analysis.info['clips']} clips, {count} in {folder}", highlight=False, soft_wrap=True)
+        console.print(f"{name}: {analysis.info['clips']} clips, {count} in {folder}", soft_wrap=True)
     beside = write_paper_tables(results, (folders[0] if out is None else out) / "tables")
     for name, analysis in results.items():
         for table in first_tables(name, analysis):
             console.print(table)
         for line in remarks(analysis):
-            console.print(line, highlight=False, soft_wrap=True)
+            console.print(line, soft_wrap=True)
     if len(results) > 1:
         for one, table in beside.items():
             console.print(side_by_side(table, one))
     if not same_model(analyses):
-        console.print("nothing is paired or tested between these runs: their models differ", highlight=False, soft_wrap=True)
+        console.print("nothing is paired or tested between these runs: their models differ", soft_wrap=True)
 
 
 def draw_figures(folder: Path, analysis: Analysis) -> int:
@@ -170,11 +170,10 @@ def number(value: Any) -> str:
 def side_by_side(table: pd.DataFrame, regime: str) -> Table:
     """The last stage of every run, one column each."""
     from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
     from rich.table import Table
 
     title = f"last stage of each run, {regime}-projection: mean ± std over heads"
-    screen = Table(*map(escape, table.columns), title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    screen = Table(*table.columns, title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for row in table.to_numpy():
         screen.add_row(*row)
     return screen

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..rounding import percent
+
 if TYPE_CHECKING:
     from ..meaning import Answer
 
@@ -62,13 +64,12 @@ def ask(
         drawn = save(FIGURE({**answer.tables, "mel": answer.mel}, context), here / "figures", name)
     show(answer, top)
     if out is not None:
-        console.print(f"tables: {out / 'tables'}", highlight=False, soft_wrap=True)
+        console.print(f"tables: {out / 'tables'}", soft_wrap=True)
     if drawn is not None:
-        console.print(f"map: {drawn[1]}", highlight=False, soft_wrap=True)
+        console.print(f"map: {drawn[1]}", soft_wrap=True)
 
 
 def show(answer: Answer, top: int) -> None:
-    from rich.markup import escape
     from rich.table import Table
 
     from .screen import console
@@ -76,16 +77,14 @@ def show(answer: Answer, top: int) -> None:
     info = answer.info
     score = f"cosine {info['score_mean']:+.3f} ± {info['score_std']:.3f} over {info['clips']} clips"
     title = f"{info['model']} on {info['dataset']}, “{answer.text}”: {score}"
-    units = Table("unit", "share of variance", "correlation", "mean", "clips that show it", title=escape(title))
+    units = Table("unit", "share of variance", "correlation", "mean", "clips that show it", title=title)
     for _, r in answer.tables["ask_units"].head(top).iterrows():
-        units.add_row(r.label, f"{100 * r.share:.1f} %", f"{r.correlation:+.2f}", f"{r['mean']:+.4f}", escape(r.clip_labels))
+        units.add_row(r.label, f"{percent(r.share)} %", f"{r.correlation:+.2f}", f"{r['mean']:+.4f}", r.clip_labels)
     console.print(units)
     parts = Table("component", "share of variance", "correlation", "cosine of axis and text", "clips that show it")
     for _, r in answer.tables["ask_components"].head(top).iterrows():
-        parts.add_row(
-            f"{r.label} PC{r.component}", f"{100 * r.share:.1f} %", f"{r.correlation:+.2f}", f"{r.along:+.2f}", escape(r.clip_labels)
-        )
+        parts.add_row(f"{r.label} PC{r.component}", f"{percent(r.share)} %", f"{r.correlation:+.2f}", f"{r.along:+.2f}", r.clip_labels)
     console.print(parts)
     if answer.map is not None:
         clip = answer.tables["ask_map"]["clip"].iloc[0]
-        console.print(f"the map of {escape(clip)} sums to its cosine, {answer.map.score:+.4f}", highlight=False)
+        console.print(f"the map of {clip} sums to its cosine, {answer.map.score:+.4f}")

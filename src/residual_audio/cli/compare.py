@@ -9,16 +9,22 @@ import typer
 
 from ..adaptation.methods import METHODS
 from ..adaptation.recipe import Recipe
-from ..comparison.protocol import COMPARED, Protocol
+from ..comparison.protocol import COMPARED, Protocol, bare
 from ..models.loading import Loading
-from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes, words
+from ..options import words
+from ..rounding import percent
+from .late_help import classifiers_help, helped
+from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes, writable
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from ..comparison.compare import Comparison
 
 ALL = "all"
 
 
+@helped(classifier=classifiers_help)
 @takes(recipe=of_methods(), protocol=Protocol, data=Data, machine=Machine, loading=Loading)
 def compare(
     model: ModelArgument,
@@ -29,10 +35,15 @@ def compare(
     data: Data,
     machine: Machine,
     loading: Loading,
-    methods: Annotated[str, typer.Option(help="Comma-separated methods, the first is the baseline; or all.")] = ",".join(COMPARED),
+    methods: Annotated[
+        str, typer.Option(help="Comma-separated methods, the first is the baseline; METHOD+CLASSIFIER for one line of its own; or all.")
+    ] = ",".join(COMPARED),
     other: Annotated[
         str | None, typer.Option(help="A second dataset: does adapting harm it? (zero-shot accuracy of the adapted models)")
     ] = None,
+    novel: Annotated[
+        bool, typer.Option("--novel", help="Adapt to the first half of the classes; how well are the others told by their prompts?")
+    ] = False,
     shots: Annotated[
         int | None, typer.Option(min=1, help="So many clips per class for everything outside the test; see `residual-audio few-shot`.")
     ] = None,
@@ -42,57 +53,65 @@ def compare(
     Inside each training fold, disjoint parts give the basis, are learned from, and say when to stop; the test fold is scored once.
     An option that none of the chosen methods reads is an error.
 
+    Every method is learned once per fold. Each classifier is then fitted on the adapted embeddings of the clips outside the test, so
+    that `--classifier prompts,gda,probe` gives three lines per method; `plain+probe` names a single one. More classifiers can be added
+    to a finished comparison: nothing is learned again.
+
     Methods:
 
     {methods}
 
     ```
-    residual-audio compare tiny synthetic-timbre --units "S3 heads" --out runs/compare-timbre
+    residual-audio compare tiny notes --units "S3 heads" --out runs/compare-notes
+    residual-audio compare tiny notes --methods plain,residual,lora --classifier prompts,gda,probe --out runs/pairs
+    residual-audio compare tiny notes --methods plain,residual,lora,finetune --novel --strengths 0.25,0.5,0.75,1 --out runs/novel
     ```
     """
     chosen = list(METHODS) if methods == ALL else words(methods)
-    recipe.check(chosen)  # before anything heavy is loaded
-    from dataclasses import replace
-
+    recipe.check(bare(chosen))  # before anything heavy is loaded
     from ..comparison.compare import compare as run_comparison
     from ..report.figures import draw
-    from .screen import progress, tell, unreadable
+    from .screen import console, progress, tell, unreadable
 
-    encoder, clips = open_model(model, machine, loading), data.open(dataset)
-    second = replace(data, data_root=None, group=None).open(other) if other else None
+    writable(out)
+    clips, encoder = data.open(dataset), open_model(model, machine, loading)
+    second = Data(download=data.download, limit=data.limit).open(other) if other else None
     with progress(f"decoding {clips.name}", len(clips) + (len(second) if second else 0)) as advance:
         comparison = run_comparison(
-            encoder, clips, out, chosen, recipe, protocol, other=second, shots=shots, workers=machine.workers, advance=advance, tell=tell
+            encoder, clips, out, chosen, recipe, protocol, other=second, novel=novel, shots=shots, workers=machine.workers,
+            advance=advance, tell=tell,
         )  # fmt: skip
     comparison.write(out)
     caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(comparison.errors)}
-    draw({"comparison_summary": comparison.summary}, out / "figures", caption)
-    unreadable(comparison.errors, len(clips))
-    show(comparison, encoder.name, clips.name, second.name if second else "")
+    drawn = {name: table for name, table in comparison.tables.items() if name in ("comparison_summary", "comparison_strength")}
+    draw(drawn, out / "figures", caption)
+    unreadable(comparison.errors, clips)
+    console.print(compared(comparison, encoder.name, clips.name, second.name if second else ""))
 
 
 compare.__doc__ = str(compare.__doc__).replace("{methods}", "\n    ".join(f"- {name}: {m.help}" for name, m in METHODS.items()))
 
 
-def show(comparison: Comparison, model: str, data: str, other: str = "") -> None:
+def compared(comparison: Comparison, model: str, data: str, other: str = "") -> Table:
     """The methods on one screen."""
     from ..evaluation.paired import against_first
-    from .screen import console, p_text, screen_table
+    from .screen import p_text, screen_table
 
     p = against_first(comparison.paired).p_holm
     baseline = comparison.summary.method.iloc[0]
-    extra = [f"on {other}"] if other else []
-    columns = ("trained", "accuracy %", "95 %", f"p vs {baseline}", "s/fold", "MB", *extra)
+    summary = comparison.summary
+    elsewhere = {f"on {other}": "other"} if other else {}
+    elsewhere |= {"novel": "novel", "harmonic": "harmonic"} if "novel" in summary else {}
+    columns = ("trained", "accuracy %", "95 %", f"p vs {baseline}", "s/fold", *([] if elsewhere else ["MB"]), *elsewhere)
     table = screen_table("method", *columns, title=f"{model} on {data}")
     for _, row in comparison.summary.iterrows():
         cells = [
             row.method,
             f"{row.trained:,}",
-            f"{100 * row.accuracy:.1f} ± {100 * row['std']:.1f}",
-            f"[{100 * row.low:.1f}, {100 * row.high:.1f}]",
+            f"{percent(row.accuracy)} ± {percent(row['std'])}",
+            f"[{percent(row.low)}, {percent(row.high)}]",
         ]
-        cells += [p_text(p[row.method]) if row.method in p else "", f"{row.seconds:.0f}", f"{row.peak_mb:.0f}"]
-        if other:
-            cells.append(f"{100 * row.other:.1f}" if row.other == row.other else "–")
+        cells += [p_text(p[row.method]) if row.method in p else "", f"{row.seconds:.0f}", *([] if elsewhere else [f"{row.peak_mb:.0f}"])]
+        cells += [percent(row[name]) if row[name] == row[name] else "–" for name in elsewhere.values()]
         table.add_row(*cells)
-    console.print(table)
+    return table

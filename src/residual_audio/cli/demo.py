@@ -3,123 +3,220 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..adaptation.recipe import Recipe
+from ..rounding import percent
 from .options import Data, Machine, open_model
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..data import Dataset
     from ..models import Encoder
 
-# The classes it was trained on, in new takes; and the two tasks that it was not.
-TASKS = ("synthetic", "synthetic-timbre", "synthetic-voice")
-LOOKED_INTO = "synthetic-timbre"
-# Every head through the rest of the network costs: a few clips show the picture, and the intervals say how sure it is.
-ABLATED = {"blocks": 96, "heads": 24}
-RECIPE: dict[str, Any] = {"units": "S3 heads", "rate": 0.1, "epochs": 20}
-SHOWN = 96  # clips on the page
+LOOKED_INTO = "notes"
+CLASSIFIED = (LOOKED_INTO, "synthetic")
+# One in so many clips: every head through the rest of the network costs. Few show the picture, and the intervals say how sure it is.
+ABLATED = {"blocks": 2, "heads": 8}
+METHODS = ("plain", "residual", "plain+probe")
+EPOCHS = 20
+RECIPE = Recipe(epochs=EPOCHS)  # form and units as `adapt` and `compare` choose them
+SHOWN = 100  # clips on the page
+
+
+@dataclass
+class Tour:
+    """What the steps share. ``screen``: tables and lines for the last screen."""
+
+    encoder: Encoder
+    limit: int | None
+    out: Path | None
+    screen: list[Table | str] = field(default_factory=list)
+
+    def open(self, name: str = LOOKED_INTO) -> Dataset:
+        return Data(limit=self.limit).open(name)
+
+    @property
+    def home(self) -> Path:
+        """Where everything is kept; every step but the first needs it."""
+        assert self.out is not None
+        return self.out
 
 
 def demo(
     limit: Annotated[int | None, typer.Option(min=1, help="Use at most so many clips, spread over the classes.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for everything that is made; default: only the first table is shown.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for everything that is made; default: only the first step is done.")] = None,
 ) -> None:
-    """Classify synthesised sounds with the embedded model, look inside it, retune it, fold it, show it: no download, a few minutes.
+    """Classify real notes with the embedded model, look inside it, retune it, fold it, show it: no download, a few minutes.
 
-    With `--out`, everything is kept: tables, figures, the run that they were made from, the adapter, the folded checkpoint, and a page.
+    The notes come with the package (`notes`, a part of NSynth). Retuning is judged on instruments that were not heard in training. With
+    `--out`, everything is kept: tables, figures, the run that they were made from, the adapter, the folded checkpoint, and a page.
 
     ```
     residual-audio demo --out runs/demo
     ```
     """
-    from .screen import console
+    from .screen import console, say
 
-    encoder = open_model("tiny", Machine())
-    heads, blocks = len(encoder.units.where("head")), len(encoder.units.blocks)
-    console.print(f"[bold]tiny[/]: {heads} heads in {blocks} blocks, preprocessing {encoder.policy.hash}", highlight=False)
-    classify(encoder, limit, out)
-    if out is not None:
-        look_inside(encoder, limit, out)
-        retune(limit, out)
-        keep(limit, out)
-        show(out)
+    tour = Tour(open_model("tiny", Machine()), limit, out)
+    steps = STEPS if out is not None else STEPS[:1]
+    start, done, whole = time.monotonic(), 0, sum(step.share for step in steps)
+    for number, step in enumerate(steps, start=1):
+        left = f" (about {duration((time.monotonic() - start) * (whole - done) / done)} left)" if done else ""
+        say(f"{number}/{len(steps)} {step.what}{left}")
+        step.do(tour)
+        done += step.share
+    for shown in tour.screen:
+        if isinstance(shown, str):
+            say(shown)
+        else:
+            console.print(shown)
 
 
-def classify(encoder: Encoder, limit: int | None, out: Path | None) -> None:
-    """Zero-shot accuracy on the three synthetic tasks."""
-    from rich.table import Column, Table
+def duration(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
 
+
+def classify(tour: Tour) -> None:
+    """Zero-shot accuracy on real notes, and on the synthesised sounds in new takes."""
     from ..evaluation import zero_shot
-    from .screen import console, progress
+    from .screen import progress, screen_table, unreadable
 
-    table = Table(
-        Column("data", no_wrap=True),
-        "clips",
-        "classes",
-        "chance",
-        Column("top-1 % [95 %]", no_wrap=True),
-        "top-5",
-        title="Zero-shot classification by tiny",
-    )
-    for name in TASKS:
-        data = Data(limit=limit).open(name)
+    table = screen_table("data", "clips", "classes", "chance", "top-1 % [95 %]", "top-5", title="tiny by prompts")
+    for name in CLASSIFIED:
+        data = tour.open(name)
         with progress(name, len(data)) as advance:
-            result = zero_shot(encoder, data, advance=advance)
-        summary = list(result.summary().values())
-        table.add_row(
-            name, str(len(result.dataset)), str(len(data.labels)), f"{100 / len(data.labels):.1f}",
-            summary[0].percent(), f"{100 * summary[1].value:.1f}",
-        )  # fmt: skip
-        if out is not None:
-            result.write(out / name)
-    console.print(table)
+            result = zero_shot(tour.encoder, data, advance=advance)
+        unreadable(result.errors, data)
+        first, second = list(result.summary().values())[:2]
+        counts = (str(len(result.dataset)), str(len(data.labels)), f"{100 / len(data.labels):.1f}")
+        table.add_row(name, *counts, first.percent(), percent(second.value))
+        if tour.out is not None:
+            result.write(tour.out / name)
+    tour.screen.append(table)
 
 
-def look_inside(encoder: Encoder, limit: int | None, out: Path) -> None:
-    """Extract every head, ablate blocks and heads, analyse; the figures end up beside the run."""
+def record(tour: Tour) -> None:
+    """The output of every head for every note, its moments, and its share of the embedding."""
     from ..extraction import extract
-    from .ablate import ablate
-    from .analyze import analyze
-    from .screen import console, progress
+    from .screen import progress
 
-    data = Data(limit=limit).open(LOOKED_INTO)
-    folder = out / "run"
-    with progress(f"extracting {data.name}", len(data)) as advance:
-        extract(encoder, data, folder, ("head", "moments", "direct"), advance=advance)
-    for units, clips in ABLATED.items():
-        ablate("tiny", LOOKED_INTO, units=units, limit=limit, clips=min(clips, max(12, limit // 6) if limit else clips), out=folder)
-    start = time.perf_counter()
-    analyze([str(folder)])
-    console.print(f"the analysis took {time.perf_counter() - start:.0f} s", highlight=False)
+    data = tour.open()
+    with progress(f"recording {data.name}", len(data)) as advance:
+        extract(tour.encoder, data, tour.home / "run", ("head", "moments", "direct"), advance=advance)
 
 
-def retune(limit: int | None, out: Path) -> None:
-    """ResiDual on the heads of the last stage against the model as it is and a linear probe, cross-validated."""
-    from .compare import compare
+def ablate(tour: Tour) -> None:
+    """What the classifier loses without each block, and without each head."""
+    from ..ablation import ablate as run_ablation
+    from .screen import progress
 
-    compare("tiny", LOOKED_INTO, out=out / "compare", methods="plain,residual,probe", limit=limit, **RECIPE)
+    data, folder = tour.open(), tour.home / "run"
+    for units, part in ABLATED.items():
+        clips = max(1, len(data) // part)
+        with progress(f"ablation of {units}", len(data) + clips) as advance:
+            result = run_ablation(tour.encoder, data, units, clips=clips, out=folder, advance=advance)
+        result.write(folder)
+        if units == "blocks":
+            worst = result.table().nlargest(1, "margin_drop").iloc[0]
+            interval = f"{worst.margin_drop:.3f} [{worst.margin_low:.3f}, {worst.margin_high:.3f}]"
+            tour.screen.append(f"Without block {worst.label} the margin falls most: by {interval}.")
 
 
-def keep(limit: int | None, out: Path) -> None:
-    """Gains for good: an adapter, and the checkpoint that it folds into. What they are worth on unseen clips, `retune` has shown."""
+def analyze(tour: Tour) -> None:
+    """Dimension, spectra, specialisation and discriminability of every head, as tables and figures."""
+    from ..analysis import analyze as run_analysis
+    from ..extraction import Run
+    from ..report.paper_tables import write_paper_tables
+    from .analyze import draw_figures
+    from .screen import progress
+
+    run, folder = Run.open(str(tour.home / "run")), tour.home / "run"
+    with progress("analysis", len(run.units.where("head"))) as advance:
+        analysis = run_analysis(run, advance=advance)
+    analysis.write(folder)
+    write_paper_tables({LOOKED_INTO: analysis}, folder / "tables")
+    draw_figures(folder, analysis)
+    stages = ", ".join(
+        f"S{stage} {axes:.1f}" for stage, axes in zip(*(analysis.tables["stages"][c] for c in ("stage", "pca_99")), strict=True)
+    )
+    tour.screen.append(f"Axes per head (99 % of its variance), by stage: {stages}.")
+
+
+def retune(tour: Tour) -> None:
+    """ResiDual on the last blocks against the model as it is and a linear probe: cross-validated over instruments."""
+    from ..comparison.compare import compare
+    from ..report.figures import draw
+    from .compare import compared
+    from .screen import progress
+
+    data, folder = tour.open(), tour.home / "compare"
+    with progress("methods × folds", len(METHODS) * len({c.fold for c in data.clips})) as advance:
+        comparison = compare(tour.encoder, data, folder, METHODS, RECIPE, tell=lambda line: advance(1))
+    comparison.write(folder)
+    draw(
+        {"comparison_summary": comparison.summary},
+        folder / "figures",
+        {"model": tour.encoder.name, "dataset": data.name, "clips": len(data)},
+    )
+    tour.screen.append(compared(comparison, tour.encoder.name, f"{data.name}, instruments not heard in training"))
+
+
+def keep(tour: Tour) -> None:
+    """ResiDual for good: an adapter, and the checkpoint that it folds into. What it is worth on unseen clips, `retune` has shown."""
     import shutil
 
-    from .adapt import adapt, fold
+    from ..adaptation.adapt import adapt
+    from ..adaptation.fold import fold
+    from .screen import progress
 
-    adapt("tiny", LOOKED_INTO, out=out / "adapter", limit=limit, **RECIPE)
-    shutil.rmtree(out / "folded", ignore_errors=True)
-    fold("tiny", str(out / "adapter"), out=out / "folded")
+    with progress("epochs", EPOCHS) as advance:
+        adapted = adapt(tour.encoder, tour.open(), RECIPE, held=False, tell=lambda epoch: advance(1))
+    adapted.write(tour.home / "adapter")
+    shutil.rmtree(tour.home / "folded", ignore_errors=True)
+    fold(tour.encoder, adapted.residual).save(tour.home / "folded")
 
 
-def show(out: Path) -> None:
-    """Where everything is, and last the page."""
-    from .report import report
-    from .screen import console
+def show(tour: Tour) -> None:
+    """The page, and where everything is."""
+    from ..report import report
+    from .screen import progress
 
-    places = {"run": "what every head wrote, its tables and figures", "compare": "the methods, fold by fold", "adapter": "the gains",
-              "folded": "an ordinary checkpoint"}  # fmt: skip
-    for name, what in places.items():
-        console.print(f"{out / name}: {what}", highlight=False, soft_wrap=True)
-    report(str(out / "run"), compare=[str(out / "compare")], adapter=str(out / "adapter"), clips=SHOWN)
+    home = tour.home
+    with progress("clips of the page", 2 * min(SHOWN, len(tour.open()))) as advance:
+        page = report(home / "run", compare=[home / "compare"], adapter=home / "adapter", clips=SHOWN, advance=advance)
+    figures = len(list((home / "run" / "figures").glob("*.png")))
+    tour.screen += [
+        f"In {home}:",
+        f"  {', '.join(CLASSIFIED)}   every prediction by prompts",
+        f"  run                what every head writes, tables, {figures} figures",
+        "  compare            the methods, fold by fold",
+        "  adapter, folded    what was learned; an ordinary checkpoint that has it",
+        f"Open the page in a browser ({page.stat().st_size / 1e6:.1f} MB):\n{page}",
+    ]
+
+
+@dataclass(frozen=True)
+class Step:
+    """``share``: of the time of all steps, as seconds measured on two cores. Only their ratios count."""
+
+    do: Callable[[Tour], None]
+    share: int
+    what: str
+
+
+STEPS = (
+    Step(classify, 18, "classify real notes and synthesised sounds by prompts"),
+    Step(record, 5, "record what every head writes"),
+    Step(ablate, 32, "ablate each block and each head"),
+    Step(analyze, 21, "analyse the heads and draw the figures"),
+    Step(retune, 60, "retune the last blocks, cross-validated over instruments"),
+    Step(keep, 13, "learn from all notes, fold it into a checkpoint"),
+    Step(show, 35, "write the page"),
+)

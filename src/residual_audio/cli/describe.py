@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..rounding import percent
+
 if TYPE_CHECKING:
     from ..meaning import Description
 
@@ -83,40 +85,39 @@ def describe(
 
         draw(result.tables, here / "figures", result.info, only=["accuracy_vs_k"])
     show(result)
-    console.print(f"tables: {here / 'tables'}", highlight=False, soft_wrap=True)
+    console.print(f"tables: {here / 'tables'}", soft_wrap=True)
 
 
 def show(result: Description) -> None:
     """The most coherent lists of each method, and what few heads achieve."""
-    from rich.markup import escape
     from rich.table import Table
 
     from .screen import console
 
     info, lists = result.info, result.tables["descriptions"]
     title = f"{info['model']} on {info['dataset']}: most coherent of {len(lists)} lists from {info['dictionary']['words']} words"
-    screen = Table(title=escape(title))
+    screen = Table(title=title)
     for name in ("unit", "by", "words", "expl.", "z", "null z", "p", "stable"):
         screen.add_column(name, no_wrap=name != "words", justify="left" if name in ("unit", "by", "words") else "right")
     for method, of_method in lists.groupby("method", sort=False):
         for _, r in of_method.nlargest(SHOWN, "z_null").iterrows():
             unit = r.label + (f" PC{r.component}" if r.component else "")
             trust = (f"{r.z_dictionary:+.1f}", f"{r.z_null:+.1f}", f"{r.p_null:.3f}", f"{r.stability:.2f}")
-            screen.add_row(unit, SHORT[str(method)], escape(r.words), f"{100 * r.explained:.0f} %", *trust)
+            screen.add_row(unit, SHORT[str(method)], r.words, f"{100 * r.explained:.0f} %", *trust)
         screen.add_section()
     console.print(screen)
     for line in counted(result):
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
     summary = result.tables.get("selection_summary")
     if summary is not None:
         columns = ("ranking", "MLPs", "no head", f"{summary.few[0]} heads", "all", "k for 95 % of it")
         kept = Table(*columns, title="accuracy with the best k heads kept")
         for _, r in summary.iterrows():
-            numbers = [f"{100 * v:.1f}" for v in (r.accuracy_none, r.accuracy_few, r.accuracy_all)]
+            numbers = [percent(v) for v in (r.accuracy_none, r.accuracy_few, r.accuracy_all)]
             kept.add_row(r.ranking, r.others, *numbers, f"{r.reached} ({100 * r.reached / r.heads:.0f} %)")
         console.print(kept)
     elif info["selection"].startswith("left out"):
-        console.print(f"selection {info['selection']}", highlight=False)
+        console.print(f"selection {info['selection']}")
 
 
 def counted(result: Description) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ..models.loading import Loading
-from ..options import OptionError, Options, option
-from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes, words
+from ..options import OptionError, Options, option, words
+from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes, writable
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def extract(
     recorded and skipped. Post-projection contributions and joint shares are derived from the run, exactly, without the model.
 
     ```
-    residual-audio extract tiny synthetic-timbre --out runs/timbre
+    residual-audio extract tiny notes --out runs/notes
     residual-audio extract laion/clap-htsat-unfused esc50 --data-root ~/data/ESC-50 --out runs/esc50 --granularity head,moments,direct
     residual-audio extract msclap-2023 folder:clips --out s3://bucket/run --engine ray --ray-address auto
     ```
@@ -54,19 +54,20 @@ def extract(
     if engine != "ray" and cluster != Cluster():
         raise OptionError("--ray-address, --actors, --cpus-per-actor and --gpus-per-actor are read by --engine ray only")
     from ..extraction import extract as run_extraction
-    from .screen import progress, say, unreadable
+    from .screen import progress, say, unreadable, warnings_told
 
-    encoder, clips = open_model(model, machine, loading), data.open(dataset)
+    writable(out)
+    clips, encoder = data.open(dataset), open_model(model, machine, loading)
     options = asdict(cluster) if engine == "ray" else {}
     if options:
         options["address"] = options.pop("ray_address")
-    with progress(f"{encoder.name} on {clips.name}", len(clips)) as advance:
+    with warnings_told(), progress(f"{encoder.name} on {clips.name}", len(clips)) as advance:
         run = run_extraction(
             encoder, clips, out, tuple(words(granularity)), batch_size=batch_size, dtype=dtype, units=units, engine=engine,
             workers=machine.workers, advance=advance, **options,
         )  # fmt: skip
     say(f"{run.info['clips']['ok']} clips in {out}: {', '.join(run.keys)}")
     broken = run.all_clips[run.all_clips.status == "error"]
-    unreadable(dict(zip(broken.id, broken.error, strict=True)), len(clips))
+    unreadable(dict(zip(broken.id, broken.error, strict=True)), clips)
     if strict and len(broken):
         raise typer.Exit(1)

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..adaptation.recipe import Recipe
-from ..comparison.protocol import FEW_SHOT, Protocol
+from ..comparison.protocol import FEW_SHOT, Protocol, bare
 from ..models.loading import Loading
-from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes, words
+from ..options import words
+from ..rounding import percent
+from .late_help import classifiers_help, helped
+from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes, writable
 
 if TYPE_CHECKING:
     from ..comparison.few_shot import FewShot
 
 
+@helped(classifier=classifiers_help)
 @takes(recipe=of_methods(), protocol=Protocol, data=Data, machine=Machine, loading=Loading)
 def few_shot(
     model: ModelArgument,
@@ -26,7 +30,9 @@ def few_shot(
     data: Data,
     machine: Machine,
     loading: Loading,
-    methods: Annotated[str, typer.Option(help="Comma-separated methods of `compare`.")] = ",".join(FEW_SHOT),
+    methods: Annotated[str, typer.Option(help="Comma-separated methods, as in `compare`: METHOD or METHOD+CLASSIFIER.")] = ",".join(
+        FEW_SHOT
+    ),
     shots: Annotated[str, typer.Option(help="Clips per class in all, comma-separated; `all` for no limit.")] = "1,2,4,8,16,all",
 ) -> None:
     """How accuracy grows with the clips per class: one comparison per point, all on the same whole test folds.
@@ -35,19 +41,20 @@ def few_shot(
     from, and the basis is theirs. `all` is the split of `compare`. With few clips draws differ much: `--repeats 5` averages over several.
 
     ```
-    residual-audio few-shot tiny synthetic-timbre --units "S3 heads" --rate 0.1 --out runs/few-shot-timbre
-    residual-audio few-shot tiny folder:my-sounds --methods plain,probe,residual --shots 1,4,16,all --repeats 5 --out runs/few-shot
+    residual-audio few-shot tiny notes --units "S3 heads" --rate 0.1 --out runs/few-shot-notes
+    residual-audio few-shot tiny folder:my-sounds --methods plain,plain+probe,residual --shots 1,4,16,all --repeats 5 --out runs/few-shot
     ```
     """
     chosen = words(methods)
-    recipe.check(chosen)  # before anything heavy is loaded
+    recipe.check(bare(chosen))  # before anything heavy is loaded
     from ..comparison.few_shot import few_shot as run_few_shot
     from ..comparison.few_shot import parse_shots
     from ..report.figures import draw
     from .screen import progress, say, tell, unreadable
 
     points = parse_shots(shots)
-    encoder, clips = open_model(model, machine, loading), data.open(dataset)
+    writable(out)
+    clips, encoder = data.open(dataset), open_model(model, machine, loading)
     with progress(f"decoding {clips.name}", len(clips)) as advance:
         curve = run_few_shot(
             encoder, clips, out, chosen, recipe, protocol, shots=points, workers=machine.workers, advance=advance, tell=tell
@@ -55,7 +62,7 @@ def few_shot(
     curve.write(out)
     caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(curve.errors)}
     drawn = draw(curve.tables, out / "figures", caption)
-    unreadable(curve.errors, len(clips))
+    unreadable(curve.errors, clips)
     show(curve, f"{encoder.name} on {clips.name}")
     say(f"table and figure: {out / 'tables'}, {', '.join(map(str, drawn))}")
 
@@ -67,8 +74,10 @@ def show(curve: FewShot, title: str) -> None:
 
     table = curve.curve
     points = list(dict.fromkeys(table.shots))
-    screen = screen_table("method", *points, title=f"{title}: accuracy % ± std over folds", caption=NOTE)
+    seen = table.drop_duplicates("shots").set_index("shots").seen
+    heads = [p if not p.isdigit() or seen[p] > int(p) - 0.5 else f"{p} ({seen[p]:.0f} there)" for p in points]
+    screen = screen_table("method", *heads, title=f"{title}: accuracy % ± std over folds", caption=NOTE)
     for method, rows in table.groupby("method", sort=False):
         cells = rows.set_index("shots")
-        screen.add_row(method, *(f"{100 * cells.accuracy[p]:.1f} ± {100 * cells['std'][p]:.1f}" for p in points))
+        screen.add_row(method, *(f"{percent(cells.accuracy[p])} ± {percent(cells['std'][p])}" for p in points))
     console.print(screen)

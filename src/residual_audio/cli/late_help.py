@@ -49,14 +49,19 @@ def classifier_help() -> str:
     return f"{known}; auto: {AUTO[0]} where there is a text side, else {AUTO[1]}."
 
 
+def classifiers_help() -> str:
+    """The same, where several can be given."""
+    return f"How test clips are classified; several by commas, the first for every method's own line. {classifier_help()}"
+
+
 def template_help() -> str:
     """What `--template` takes, and who reads it."""
     from ..data.prompts import DEFAULT_TEMPLATE, TEMPLATES
     from ..evaluation import CLASSIFIERS
 
-    readers = ", ".join(c.name for c in CLASSIFIERS.values() if c.needs_text)
+    readers = ", ".join(c.name for c in CLASSIFIERS.values() if c.texts != "none")
     return (
-        f"A set of prompts ({', '.join(TEMPLATES)}) or your own text with {{}}, for the classifier {readers}; default: {DEFAULT_TEMPLATE}."
+        f"A set of prompts ({', '.join(TEMPLATES)}) or your own text with {{}}, for the classifiers {readers}; default: {DEFAULT_TEMPLATE}."
     )
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..adaptation.methods import METHODS
 from ..adaptation.recipe import Recipe, all_options
-from ..options import Options, OptionSpec, option, option_specs
+from ..options import OptionError, Options, OptionSpec, option, option_specs
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -35,23 +38,31 @@ DatasetArgument = Annotated[
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A finished run of `residual-audio extract`.")]
 
 
+COLUMNS = ("group", "path", "label", "fold")
+
+
 @dataclass(frozen=True)
 class Data(Options):
     """Where clips come from, and how many of them."""
 
-    data_root: str | None = option(None, "Where the dataset lies on disk.")
+    data_root: str | None = option(None, "Where the dataset lies on disk; for a table: where its clips lie.")
     download: bool = option(False, "Fetch the dataset if it is not there (checksums are verified).")
     limit: int | None = option(None, "Use at most so many clips, spread over the classes.", least=1)
     group: str | None = option(
         None, "Which clips belong together: the column of a table or hf: dataset, or for folder: a pattern whose brackets match the group."
     )
 
+    path: str | None = option(None, "The column of a table that names the files; default: path.")
+    label: str | None = option(None, "The column of a table or hf: dataset that names the classes; default: label.")
+    fold: str | None = option(
+        None, "The column of a table or hf: dataset with the folds, numbers or words; default: fold, where there is one."
+    )
+
     def open(self, name: str, **options: Any) -> Dataset:
         from ..data import load_dataset
         from .screen import warnings_told
 
-        if self.group is not None:
-            options["group"] = self.group
+        options |= {key: value for key in COLUMNS if (value := getattr(self, key)) is not None}
         with warnings_told():
             loaded = load_dataset(name, root=self.data_root, download=self.download, **options)
         return loaded if self.limit is None else loaded.limited(self.limit)
@@ -149,14 +160,46 @@ def value_of(spec: OptionSpec, value: Any) -> Any:
     return spec.parse(value) if isinstance(value, str) and len(spec.kinds[0]) > 1 else value
 
 
-def words(text: str) -> list[str]:
-    """``"a, b"`` → ``["a", "b"]``."""
-    return [word.strip() for word in text.split(",") if word.strip()]
+def writable(out: str | Path | None) -> None:
+    """Refuse an ``--out`` that cannot be written, before work begins."""
+    if out is None or "://" in str(out):
+        return
+    folder = Path(out)
+    while not os.path.lexists(folder) and folder != folder.parent:
+        folder = folder.parent
+    if folder.is_file():
+        raise OptionError(f"--out {out}: {folder} is a file, not a folder; choose another --out")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OptionError(f"--out {out}: nothing can be written to {folder} ({error.strerror}); choose another --out") from error
+
+
+def check_place(model: str) -> None:
+    """Refuse a path that leads nowhere at once: loading libraries takes longer than a typo deserves."""
+    path = Path(model).expanduser()
+    if not path.exists() and (model.startswith((".", "~", "/")) or model.count("/") > 1 or path.suffix in (".pth", ".pt", ".ckpt")):
+        raise OptionError(f"no model at {model}: there is no such file or folder; see `residual-audio models`")
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that this machine does not have."""
+    import torch
+
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise OptionError(f"--device {device}: not to be had here ({str(error).splitlines()[0]}); use cpu") from error
 
 
 def open_model(model: str, machine: Machine, loading: Any = None) -> Encoder:
     """Load an encoder quietly; say that it takes a moment when it does."""
+    check_place(model)
+    check_device(machine.device)
     from dataclasses import asdict
+
+    from rich.text import Text
 
     from ..models import load_encoder
     from .screen import errors, quiet_libraries
@@ -165,5 +208,5 @@ def open_model(model: str, machine: Machine, loading: Any = None) -> Encoder:
     choices = asdict(loading) if loading is not None else {}
     if not errors.is_terminal:
         return load_encoder(model, machine.device, **choices)
-    with errors.status(f"opening {model} …"):
+    with errors.status(Text(f"opening {model} …")):
         return load_encoder(model, machine.device, **choices)

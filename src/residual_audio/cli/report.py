@@ -45,11 +45,11 @@ def report(
     is named on the page with the command that makes it. The address of the page keeps what is chosen, so that a view can be shared.
 
     ```
-    residual-audio extract tiny synthetic-timbre --granularity head,moments,direct --out runs/timbre
-    residual-audio analyze runs/timbre
-    residual-audio adapt tiny synthetic-timbre --units "S3 heads" --rate 0.1 --out adapters/timbre
-    residual-audio compare tiny synthetic-timbre --units "S3 heads" --rate 0.1 --out runs/compare-timbre
-    residual-audio report runs/timbre --compare runs/compare-timbre --adapter adapters/timbre
+    residual-audio extract tiny notes --granularity head,moments,direct --out runs/notes
+    residual-audio analyze runs/notes
+    residual-audio adapt tiny notes --units "S3 heads" --rate 0.1 --out adapters/notes
+    residual-audio compare tiny notes --units "S3 heads" --rate 0.1 --out runs/compare-notes
+    residual-audio report runs/notes --compare runs/compare-notes --adapter adapters/notes
     ```
     """
     from ..extraction import Run
@@ -63,11 +63,9 @@ def report(
         path = write_report(
             opened, out, compare=compare or (), adapter=adapter, audio=audio, clips=clips, dictionary=dictionary, words=words,
             template=template, model=model, device=device, advance=advance,
-            tell=lambda line: errors.print(line, highlight=False, markup=False, soft_wrap=True),
+            tell=lambda line: errors.print(line, soft_wrap=True),
         )  # fmt: skip
     size = path.stat().st_size
     if size > LARGE:
-        errors.print(
-            f"{size / 1e6:.1f} MB is large for a page; fewer --clips or --words, or --audio link, make it smaller", highlight=False
-        )
+        errors.print(f"{size / 1e6:.1f} MB is large for a page; fewer --clips or --words, or --audio link, make it smaller")
     say(f"{path} ({size / 1e6:.1f} MB): open it in a browser")

@@ -39,13 +39,13 @@ def listing(targets: dict[str, Target]) -> None:
         "Models come from the hub or its cache (`residual-audio models`), data by --download or --data-root (`residual-audio datasets`).\n"
         "A published table of heads is compared head by head: --published-heads PATH.\n"
         f"Without models and data, the same code runs by: residual-audio reproduce all {OFFLINE}",
-        highlight=False, markup=False, soft_wrap=True,
+        soft_wrap=True,
     )  # fmt: skip
 
 
 def figure(value: float, measure: str, spread: float = float("nan"), sign: bool = False, decimals: int | None = None) -> str:
     """A number, its spread, and as many decimals as were printed; of ours, enough to be compared."""
-    from ..report.tables import fixed
+    from ..rounding import fixed
 
     if decimals is None:
         decimals = 0 if measure == "trained" else 3 if measure.startswith(("evr", "similarity", "entropy")) else 2
@@ -117,7 +117,7 @@ def remark(target: Target, table: pd.DataFrame, figures: pd.DataFrame | None, ep
             lines.append(f"note: {SIBLING_NOTE}")
     if epochs is not None and target.table == "kfold":
         lines.append(f"trained for {epochs} epochs at most: a quick look")
-    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    console.print("\n".join(lines), soft_wrap=True)
 
 
 def show_heads(table: pd.DataFrame, title: str) -> None:
@@ -133,4 +133,4 @@ def show_heads(table: pd.DataFrame, title: str) -> None:
         mean, largest, ours, theirs = numbers
         screen.add_row(row.measure, str(row.heads), f"{row.correlation:.4f}", mean, largest, row["at"], ours, theirs)
     console.print(screen)
-    console.print("mle: k = 5 as published; mle_k20: our default. twonn: the formula; twonn_fit: the fit.", highlight=False, soft_wrap=True)
+    console.print("mle: k = 5 as published; mle_k20: our default. twonn: the formula; twonn_fit: the fit.", soft_wrap=True)

@@ -28,10 +28,12 @@ def retrieve(
     ] = None,
     caption: Annotated[
         str | None,
-        typer.Option(help="Columns of a table or of `hf:` that hold captions, comma-separated; default: the column `caption`."),
+        typer.Option(
+            help="Columns of a table or of `hf:` that hold captions, comma-separated; default of a table: `caption`, `caption_1`, …"
+        ),
     ] = None,
-    path_column: Annotated[
-        str | None, typer.Option("--path", help="The column of a table that holds the files; default: the column `path`.")
+    audio: Annotated[
+        Path | None, typer.Option(help="The folder of a table's files, where they may have other endings; default: the table's folder.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Directory for retrieval.json and tables/.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Clips that go through the model at once.")] = 16,
@@ -40,12 +42,13 @@ def retrieve(
     """Find clips by captions and captions by clips: R@1, R@5, R@10 and mAP@10, with 95 % intervals over the groups of queries.
 
     A caption that several clips share is one query with all of them as positives. Equal scores count against the model.
-    Clips without a caption are candidates only. A table needs no labels here.
+    Clips without a caption are candidates only. A table needs no labels here, and may have a row per caption.
 
     ```
     residual-audio retrieve tiny synthetic-captions
-    residual-audio retrieve tiny synthetic-captions --adapter adapters/timbre --out runs/retrieval
-    residual-audio retrieve laion/clap-htsat-unfused clotho/eval.csv --path file_name --caption caption_1,caption_2
+    residual-audio retrieve tiny synthetic-captions --adapter adapters/notes --out runs/retrieval
+    residual-audio retrieve tiny notes
+    residual-audio retrieve laion/clap-htsat-unfused clotho/eval.csv --path file_name --audio clotho/evaluation
     ```
     """
     from ..adaptation.adapter import load_adapter
@@ -54,7 +57,7 @@ def retrieve(
     from ..evaluation.retrieval import retrieve as run_retrieval
     from .screen import progress, say, unreadable
 
-    encoder, clips = open_model(model, machine, loading), captioned(dataset, data, caption, path_column)
+    encoder, clips = open_model(model, machine, loading), captioned(dataset, data, caption, audio)
     residual = None if adapter is None else load_adapter(adapter, encoder).to(encoder.device, encoder.dtype)
     choices: dict[str, Any] = {"batch_size": batch_size, "workers": machine.workers, "seed": seed}
     with progress(f"{encoder.name} on {clips.name}", len(clips) * (2 if residual else 1)) as advance:
@@ -65,21 +68,24 @@ def retrieve(
                 result = AdaptedRetrieval(base, run_retrieval(encoder, clips, **choices, advance=advance), str(adapter))
     if out is not None:
         result.write(out)
-    unreadable(result.errors, len(clips))
+    unreadable(result.errors, clips)
     show(result, f"{encoder.name} on {clips.name}")
     if out is not None:
         say(f"tables: {out / 'tables'}")
 
 
-def captioned(dataset: str, data: Data, caption: str | None, path: str | None) -> Dataset:
+def captioned(dataset: str, data: Data, caption: str | None, audio: Path | None = None) -> Dataset:
     """The dataset with its captions; of a table, only files and captions are read."""
     names = [c.strip() for c in (caption or "").split(",") if c.strip()]
     options: dict[str, Any] = {}
     if dataset.startswith("table:") or dataset.lower().endswith((".csv", ".parquet")):
-        # Labels play no part: the files themselves take their place.
-        options = {"path": path or "path", "label": path or "path", "caption": names or None}
-    elif path is not None:
+        # Labels play no part: the files themselves take their place. Every file is one clip, in however many rows it stands.
+        files = data.path or "path"
+        options = {"path": files, "label": files, "id": files, "caption": names or None, "audio": audio}
+    elif data.path is not None:
         raise typer.BadParameter(f"{dataset} is no table; --path names a column of one", param_hint="--path")
+    elif audio is not None:
+        raise typer.BadParameter(f"{dataset} is no table; --audio is the folder of a table's files", param_hint="--audio")
     elif dataset.startswith("hf:") and names:
         if len(names) > 1:
             raise typer.BadParameter("hf: takes a single column of captions", param_hint="--caption")

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 from rich.text import Text
 
-console = Console()
-errors = Console(stderr=True)
+from ..spelling import printable
+
+if TYPE_CHECKING:
+    from ..data import Dataset
+
+
+class Screen(Console):
+    """Text is text: nothing that others wrote is read as markup or as an emoji, and control characters are shown, not sent."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str("\n".join(map(printable, text.split("\n"))), **options)
+
+
+console = Screen()
+errors = Screen(stderr=True)
 SHOWN = 5  # unreadable clips that are named
+EVERY = 30  # seconds between lines where there is no terminal
 
 
 class Rate(ProgressColumn):
@@ -26,11 +45,30 @@ class Rate(ProgressColumn):
         return Text(f"{task.speed:.1f}/s" if task.speed else "–/s", style="progress.data.speed")
 
 
+class Ticker:
+    """Progress where there is no terminal: a line every half minute, with the time that is left."""
+
+    def __init__(self, title: str, total: int) -> None:
+        self.title, self.total, self.done = title, total, 0
+        self.began = self.last = time.monotonic()
+
+    def advance(self, n: int) -> None:
+        self.done += n
+        now = time.monotonic()
+        if now - self.last >= EVERY and self.done:
+            left = (now - self.began) / self.done * max(0, self.total - self.done)
+            errors.print(f"{self.title}: {self.done} of {self.total}, about {left / 60:.1f} min left")
+            self.last = now
+
+
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[[int], object]]:
-    """A bar with rate and time left, on a terminal only; yields ``advance(n)``."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+    """A bar with rate and time left, or lines where there is no terminal; yields ``advance(n)``."""
+    if not errors.is_terminal:
+        yield Ticker(title, total).advance
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True) as bar:
         task = bar.add_task(title, total=total)
         yield lambda n: bar.advance(task, n)
 
@@ -38,7 +76,7 @@ def progress(title: str, total: int) -> Iterator[Callable[[int], object]]:
 def screen_table(*columns: str, title: str, caption: str | None = None) -> Table:
     """A table that fits 80 columns: the first column is text, the others are numbers, none is broken over lines."""
     heads = [Column(name, no_wrap=True, justify="left" if i == 0 else "right") for i, name in enumerate(columns)]
-    return Table(*heads, title=escape(title), caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    return Table(*heads, title=title, caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
 
 
 def p_text(p: float) -> str:
@@ -47,22 +85,32 @@ def p_text(p: float) -> str:
 
 
 def tell(line: str) -> None:
-    """A line about work under way, on a terminal only."""
-    if errors.is_terminal:
-        errors.print(line, highlight=False)
+    """A line about work under way; where there is no terminal, one every half minute."""
+    now = time.monotonic()
+    if errors.is_terminal or now - _told[0] >= EVERY:
+        _told[0] = now
+        errors.print(line)
+
+
+_told = [time.monotonic()]
 
 
 def say(text: str) -> None:
-    """A plain line of the result."""
-    console.print(text, highlight=False, soft_wrap=True)
+    """A plain line of the result; brackets in it are brackets, whatever rich would read in them."""
+    console.print(text, soft_wrap=True)
 
 
-def unreadable(clips: Mapping[str, str], total: int) -> None:
-    """Name the first clips that could not be read, if there are any."""
-    if clips:
-        first = "\n".join(f"  {message}" for message in list(clips.values())[:SHOWN])
-        line = f"{len(clips)} of {total} clips could not be read and were left out:\n{first}"
-        errors.print(line, highlight=False, markup=False, soft_wrap=True)
+def unreadable(clips: Mapping[str, str], asked: Dataset) -> None:
+    """Name the first clips that could not be read, and the classes that were left out with them, if there are any."""
+    if not clips:
+        return
+    lines = [f"{len(clips)} of {len(asked)} clips could not be read and were left out:"]
+    lines += [f"  {message}" for message in list(clips.values())[:SHOWN]]
+    left = set(asked.without(clips).labels)
+    if gone := [label for label in asked.labels if label not in left]:
+        more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
+        lines.append(f"classes left out, because none of their clips could be read: {', '.join(gone[:SHOWN])}{more}")
+    errors.print("\n".join(lines), soft_wrap=True)
 
 
 @contextmanager
@@ -75,7 +123,7 @@ def warnings_told() -> Iterator[None]:
         yield
     for warning in caught:
         if issubclass(warning.category, DataWarning):
-            errors.print(f"[yellow]warning:[/] {escape(str(warning.message))}", highlight=False, soft_wrap=True)
+            errors.print(Text("warning:", "yellow"), str(warning.message), soft_wrap=True)
         else:
             warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
 
@@ -90,7 +138,7 @@ def quiet_libraries() -> None:
 
 # The errors that users can do something about, by the module that defines them.
 KNOWN_ERRORS = {
-    "adaptation.adapter": "AdapterError",
+    "adaptation.validate": "AdapterError",
     "adaptation.methods.lora": "LoraError",
     "analysis.errors": "AnalysisError",
     "data.clip": "DataError",
@@ -102,6 +150,7 @@ KNOWN_ERRORS = {
     "models.folding": "FoldError",
     "options": "OptionError",
     "units": "SelectionError",
+    "writing": "LinkError",
 }
 
 
@@ -114,14 +163,18 @@ def is_known(error: Exception) -> bool:
 
 @contextmanager
 def fail_clearly() -> Iterator[None]:
-    """Turn the errors that users can do something about into one line; anything else is a bug and keeps its trace."""
+    """Turn the errors that users can do something about into one line; anything else is a bug and keeps its trace.
+
+    Being asked to end (SIGTERM) is an exit like others, so that whatever is half-written is cleared away.
+    """
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         yield
     except KeyboardInterrupt:
-        errors.print("stopped")
+        errors.print("stopped; finished parts stay, and the same command resumes from there")
         sys.exit(130)
     except Exception as error:
         if not is_known(error):
             raise
-        errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        errors.print(Text("error:", "bold red"), str(error), soft_wrap=True)
         sys.exit(2)

@@ -11,7 +11,9 @@ from ..adaptation.methods import METHODS
 from ..adaptation.recipe import Recipe
 from ..comparison.protocol import Protocol
 from ..models.loading import Loading
-from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes
+from ..rounding import percent
+from .late_help import classifier_help, helped
+from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes, writable
 
 if TYPE_CHECKING:
     from ..comparison.search import Search
@@ -20,6 +22,7 @@ SHOWN = 15
 TRAINED = [name for name, method in METHODS.items() if method.trained]
 
 
+@helped(classifier=classifier_help)
 @takes(recipe=of_methods(TRAINED), protocol=Protocol, data=Data, machine=Machine, loading=Loading)
 def search(
     model: ModelArgument,
@@ -33,7 +36,7 @@ def search(
     space: Annotated[
         str, typer.Option(help="stages (all subsets of them), grid (every combination of --set) or optuna (draws).")
     ] = "stages",
-    form: Annotated[
+    kind: Annotated[
         str | None, typer.Option(help="What subsets of stages reweight: heads, blocks, stages or mlps; default: heads.")
     ] = None,
     settings: Annotated[
@@ -53,9 +56,9 @@ def search(
     takes the trial that was best on its own stopping part: what this search is worth on new clips.
 
     ```
-    residual-audio search tiny synthetic-timbre --space stages --rate 0.1 --out runs/stages-timbre
-    residual-audio search tiny synthetic-timbre --space grid --units "S3 heads" --set rate=0.02,0.1 --set mean=keep,drop --out runs/grid
-    residual-audio search tiny synthetic-timbre --space optuna --set rate=1e-3:1:log --set kept=2:8 --trials 30 --out runs/draws
+    residual-audio search tiny notes --space stages --rate 0.1 --out runs/stages-notes
+    residual-audio search tiny notes --space grid --units "S3 heads" --set rate=0.02,0.1 --set mean=keep,drop --out runs/grid
+    residual-audio search tiny notes --space optuna --set rate=1e-3:1:log --set kept=2:8 --trials 30 --out runs/draws
     ```
     """
     recipe.check([method])  # before anything heavy is loaded
@@ -64,17 +67,18 @@ def search(
     from ..report.figures import draw
     from .screen import progress, say, tell, unreadable
 
-    encoder, clips = open_model(model, machine, loading), data.open(dataset)
-    count = len(plan(encoder.units, space, recipe, settings or [], form, method, trials)[1]) or trials or DRAWS
+    writable(out)
+    clips, encoder = data.open(dataset), open_model(model, machine, loading)
+    count = len(plan(encoder.units, space, recipe, settings or [], kind, method, trials)[1]) or trials or DRAWS
     with progress(f"decoding {clips.name}, {count} trials", count * len(clips)) as advance:
         searched = run_search(
-            encoder, clips, out, space, recipe, protocol, settings=settings or [], form=form, trials=trials, method=method,
+            encoder, clips, out, space, recipe, protocol, settings=settings or [], kind=kind, trials=trials, method=method,
             workers=machine.workers, advance=advance, tell=tell,
         )  # fmt: skip
     searched.write(out)
     caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(searched.errors)}
     drawn = draw({"search": searched.table}, out / "figures", caption)
-    unreadable(searched.errors, len(clips))
+    unreadable(searched.errors, clips)
     show(searched, f"{encoder.name} on {clips.name}")
     say(f"written: {', '.join(map(str, [out / 'tables', *drawn]))}")
 
@@ -87,14 +91,14 @@ def show(searched: Search, title: str) -> None:
     screen.columns[0].no_wrap, screen.columns[0].overflow = False, "fold"
     for _, row in searched.table.head(SHOWN).iterrows():
         screen.add_row(
-            row.trial, f"{row.trained:,}", f"{100 * row.stop_accuracy:.1f}", f"{100 * row.accuracy:.1f} ± {100 * row['std']:.1f}",
-            f"[{100 * row.low:.1f}, {100 * row.high:.1f}]",
+            row.trial, f"{row.trained:,}", percent(row.stop_accuracy), f"{percent(row.accuracy)} ± {percent(row['std'])}",
+            f"[{percent(row.low)}, {percent(row.high)}]",
         )  # fmt: skip
     if len(searched.table) > SHOWN:
         screen.caption = f"the first {SHOWN} of {len(searched.table)} trials"
     console.print(screen)
     best = searched.table.iloc[0]
     say(
-        f"chosen by the stopping part: {best.trial}, test {100 * best.accuracy:.1f} % (as it is: {100 * best.plain:.1f} %); "
+        f"chosen by the stopping part: {best.trial}, test {percent(best.accuracy)} % (as it is: {percent(best.plain)} %); "
         f"every fold choosing for itself (nested): {searched.nested.percent()} %"
     )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..models.loading import Loading
+from ..rounding import percent
 from .late_help import ClassifierName, Template, classifier_help, helped, template_help
-from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes
+from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes, writable
 
 if TYPE_CHECKING:
     from ..evaluation import ZeroShotResult
@@ -41,7 +42,7 @@ def zero_shot(
     Prints top-1, top-5 and macro accuracy and the hardest classes; `--out` keeps all tables.
 
     ```
-    residual-audio zero-shot tiny synthetic-timbre
+    residual-audio zero-shot tiny notes
     residual-audio zero-shot laion/clap-htsat-unfused esc50 --data-root ~/data/ESC-50 --template laion --out runs/laion-esc50
     residual-audio zero-shot ~/models/whisper-tiny.en esc50 --data-root ~/data/ESC-50 --seconds 5
     ```
@@ -49,7 +50,8 @@ def zero_shot(
     from ..evaluation import zero_shot as evaluate
     from .screen import progress, say, unreadable
 
-    encoder, clips = open_model(model, machine, loading), data.open(dataset)
+    writable(out)
+    clips, encoder = data.open(dataset), open_model(model, machine, loading)
     with progress(f"{encoder.name} on {clips.name}", len(clips)) as advance:
         result = evaluate(
             encoder, clips, classifier=classifier, template=template, folds=folds, batch_size=batch_size, workers=machine.workers,
@@ -58,7 +60,7 @@ def zero_shot(
     if out is not None:
         result.write(out)
     show(result)
-    unreadable(result.errors, len(clips))
+    unreadable(result.errors, clips)
     if out is not None:
         say(f"written to {out}")
     if strict and result.errors:
@@ -84,7 +86,7 @@ def show(result: ZeroShotResult) -> None:
     table.add_row("chance", f"{100 / len(data.labels):.1f}")
     folds = result.per_fold()
     if len(folds) > 1:
-        table.add_row(f"{len(folds)} folds ({data.folds})", f"{100 * folds.accuracy.mean():.1f} ± {100 * folds.accuracy.std():.1f}")
+        table.add_row(f"{len(folds)} folds ({data.folds})", f"{percent(folds.accuracy.mean())} ± {percent(folds.accuracy.std())}")
     console.print(table)
     classes = result.per_class().sort_values(["accuracy", "label"]).head(8)
     hardest = Table("hardest classes", "clips", "percent", "most often taken for")

@@ -13,29 +13,37 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from safetensors import safe_open
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
-from ..data import Dataset
+from ..data import Clip, Dataset
 from ..models import Encoder
 from ..spectra import Moments
+from ..spelling import printable
 from ..units import Kind
 from .engines import local
-from .reopen import differences, kept_weights, loading_record
-from .run import MOMENTS, WEIGHTS, Run, write_clips
+from .integrity import check_run, digest_name, shard_problem, stamp
+from .reopen import PROBE, differences, kept_weights, loading_record
+from .run import CLIPS, MOMENTS, WEIGHTS, Run, write_clips
 from .shard import ExtractionError, Settings, ShardWriter
-from .store import Store, StoreError, shard_name
+from .store import Store, StoreError, digest_of, shard_name
 
 HEADS: tuple[Kind, ...] = ("head",)
 PACKAGES = ("residual-audio", "torch", "transformers", "numpy", "soundfile", "soxr")
 
 
-def identity(encoder: Encoder, dataset: Dataset, settings: Settings) -> dict[str, Any]:
-    """Everything that a run must not mix: model, preprocessing, clips, settings, versions."""
-    rows = json.dumps([[c.id, c.path] for c in dataset.clips])
+def identity(encoder: Encoder, dataset: Dataset, settings: Settings, files: bool = True) -> dict[str, Any]:
+    """Everything that a run must not mix: model, preprocessing, clips (and with ``files`` their sizes and times), settings, versions."""
+
+    def digest(rows: list[Any]) -> str:
+        return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:12]
+
+    stamps = {"files": digest([stamp(c) for c in dataset.clips])} if files else {}
     return {
         "model": {"name": encoder.name, "revision": encoder.revision},
         "preprocessing": {**asdict(encoder.policy), "hash": encoder.policy.hash},
-        "dataset": {"name": dataset.name, "clips": len(dataset), "hash": hashlib.sha256(rows.encode()).hexdigest()[:12]},
+        "dataset": {"name": dataset.name, "clips": len(dataset), "hash": digest([c.id for c in dataset.clips]), **stamps},
         "settings": settings.record(),
         "units": asdict(encoder.units),
         "versions": {"python": platform.python_version(), **{p: version(p) for p in PACKAGES}},
@@ -43,9 +51,13 @@ def identity(encoder: Encoder, dataset: Dataset, settings: Settings) -> dict[str
 
 
 def open_or_create(store: Store, wanted: dict[str, Any], notes: dict[str, Any] | None = None) -> None:
-    """Start a run, or make sure that the one that is there is the same. ``notes`` are kept with a new run, and not compared."""
+    """Start a run, or make sure that the one that is there is the same. ``notes`` are kept with a new run, and not compared.
+
+    A run that was begun and never got anywhere claims nothing: it is begun anew.
+    """
     wanted = json.loads(json.dumps(wanted))
-    if store.exists("run.json"):
+    begun_only = set(store.names(".")) <= {"run.json", WEIGHTS}
+    if store.exists("run.json") and not begun_only:
         there = store.read_json("run.json")
         changed = differences({k: there.get(k) for k in wanted}, wanted)
         if changed:
@@ -54,7 +66,7 @@ def open_or_create(store: Store, wanted: dict[str, Any], notes: dict[str, Any] |
                 f"{store.address} was begun with other settings and is not mixed:\n  {shown}\nUse the same ones, or another --out."
             )
         return
-    if store.names("."):
+    if not begun_only:
         raise StoreError(f"{store.address} is not empty and holds no run; choose another --out")
     begun = datetime.now(UTC).isoformat(timespec="seconds")
     store.write_json("run.json", {**wanted, **(notes or {}), "status": "running", "begun": begun})
@@ -65,19 +77,29 @@ def reopening_notes(encoder: Encoder, dataset: Dataset) -> dict[str, Any]:
     return {"loading": loading_record(encoder), "class_names": {label: dataset.names[label] for label in dataset.labels}}
 
 
-def missing_shards(store: Store, clips: int, settings: Settings) -> list[int]:
-    """Numbers of the shards that are not there yet."""
-    there = set(store.names("shards"))
-    count = -(-clips // settings.shard_size)
-    return [n for n in range(count) if Path(shard_name(n)).name not in there]
+def jobs_of(dataset: Dataset, settings: Settings) -> list[tuple[int, tuple[Clip, ...]]]:
+    """Every shard's number with the clips that belong into it."""
+    size = settings.shard_size
+    return [(n, dataset.clips[n * size : (n + 1) * size]) for n in range(-(-len(dataset) // size))]
+
+
+def complete_and_sound(store: Store) -> bool:
+    """Whether what completes a run is there as it was written."""
+    info = store.read_json("run.json")
+    if info.get("status") != "complete":
+        return False
+    return not check_run(info, store, list(Run(store, info).all_clips["id"]))
 
 
 def finish(store: Store, dataset: Dataset, settings: Settings, encoder: Encoder) -> None:
     """Merge the shards' moments in order, list the clips' fates, and mark the run complete."""
     totals: dict[str, Moments] = {}
     errors: dict[str, str] = {}
-    for name in store.names("shards"):
-        with safe_open(store.reading(f"shards/{name}"), "pt") as file:
+    digests = {WEIGHTS: digest_of(store.reading(WEIGHTS))}
+    for number, _ in jobs_of(dataset, settings):
+        name = shard_name(number)
+        digests[name] = store.read_text(digest_name(name))
+        with safe_open(store.reading(name), "pt") as file:
             errors |= {c["id"]: c["error"] for c in json.loads(file.metadata()["clips"])}
             for level in ("tokens", "clips"):
                 if f"moments.{level}.count" in file.keys():  # noqa: SIM118
@@ -87,15 +109,26 @@ def finish(store: Store, dataset: Dataset, settings: Settings, encoder: Encoder)
     if totals:
         store.write_tensors(MOMENTS, {k: v for level, m in totals.items() for k, v in m.tensors(f"moments.{level}").items()})
     rows = [
-        {"id": c.id, "path": c.path, "label": c.label, "fold": c.fold, "group": c.own_group,
+        {"id": c.id, "path": printable(c.path), "label": c.label, "fold": c.fold, "group": c.own_group,
          "status": "error" if errors[c.id] else "ok", "error": errors[c.id]}
         for c in dataset.clips
     ]  # fmt: skip
     write_clips(store, pd.DataFrame(rows))
+    digests |= {name: digest_of(store.reading(name)) for name in (MOMENTS, CLIPS) if store.exists(name)}
     info = store.read_json("run.json")
     broken = sum(bool(e) for e in errors.values())
-    outcome = {"status": "complete", "clips": {"ok": len(rows) - broken, "errors": broken}, "labels": list(dataset.labels)}
+    left = dataset.without({id for id, error in errors.items() if error}).labels
+    outcome = {"status": "complete", "clips": {"ok": len(rows) - broken, "errors": broken}, "labels": list(left), "digests": digests}
     store.write_json("run.json", {**reopening_notes(encoder, dataset), **info, **outcome})
+
+
+def same_tensors(store: Store, weights: dict[str, Tensor]) -> bool:
+    """Whether the weights that a run keeps are these."""
+    try:
+        there = store.read_tensors(WEIGHTS)
+    except (SafetensorError, OSError):
+        return False
+    return there.keys() == weights.keys() and all(torch.equal(there[k], v.cpu()) for k, v in weights.items() if k != PROBE)
 
 
 def extract(
@@ -116,28 +149,28 @@ def extract(
 
     ``units`` selects the heads whose token maps are kept (with ``tokens``), such as ``"S2B1H7 S0B1H2"``.
     Killed at any moment, the same call resumes, and the result is bit-identical to an uninterrupted one. Clips that
-    cannot be read are listed in ``clips.parquet`` and left out of the arrays.
+    cannot be read are listed in ``clips.parquet`` and left out of the arrays. Shards that are damaged, or whose clips were replaced since,
+    are made again.
     """
     heads = encoder.units.select(units, only=HEADS) if units else ()
-    settings = Settings(tuple(granularity), batch_size, dtype, tuple(u.label for u in heads))
+    settings = Settings(tuple(granularity), batch_size, dtype, tuple(u.label for u in heads)).sized(len(dataset))
     store = Store(str(out))
     if engine not in ("local", "ray"):
         raise ExtractionError(f"unknown engine {engine!r}; one of local, ray")
     with store.locked():
-        open_or_create(store, identity(encoder, dataset, settings), reopening_notes(encoder, dataset))
-        if not store.exists(WEIGHTS):
-            store.write_tensors(WEIGHTS, kept_weights(encoder))
-        todo = missing_shards(store, len(dataset), settings)
-        size = settings.shard_size
-        jobs = [(n, dataset.clips[n * size : (n + 1) * size]) for n in todo]
+        open_or_create(store, identity(encoder, dataset, settings, files=False), reopening_notes(encoder, dataset))
+        weights = kept_weights(encoder)
+        if not store.exists(WEIGHTS) or not same_tensors(store, weights):
+            store.write_tensors(WEIGHTS, weights)
+        todo = [(n, clips) for n, clips in jobs_of(dataset, settings) if shard_problem(store, shard_name(n), clips)]
         if advance is not None:
-            advance(len(dataset) - sum(len(clips) for _, clips in jobs))
+            advance(len(dataset) - sum(len(clips) for _, clips in todo))
         if engine == "ray":
             from .engines import ray
 
-            ray.run(encoder, settings, store, jobs, workers=workers, advance=advance, **engine_options)
+            ray.run(encoder, settings, store, todo, workers=workers, advance=advance, **engine_options)
         else:
-            local.run(ShardWriter(encoder, settings, store, workers), jobs, advance=advance, **engine_options)
-        if todo or not Run.open(out).complete:
+            local.run(ShardWriter(encoder, settings, store, workers), todo, advance=advance, **engine_options)
+        if todo or not complete_and_sound(store):
             finish(store, dataset, settings, encoder)
     return Run.open(out)

@@ -5,6 +5,7 @@ What comes back does what the run's encoder did, or there is an error that says 
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ from torch import Tensor
 
 from ..audio import Preprocessing
 from ..models import Encoder, EncoderError, Loaded, Loading, load_encoder
+from ..models.files import file_digest, local_revision, split_revision
 from ..models.opening import address_of, recognise
+from ..models.registry import ENCODERS
 
 PROBE = "probe"
+COMMIT = re.compile("[0-9a-f]{40}")  # of a hub repository
 # How far the embedding of the probe may be from the run's: kinds of hardware differ by rounding, other weights by far more.
 TOLERANCE = 2e-3
 FOLDED = "+residual"
@@ -64,7 +68,7 @@ def reopen(info: dict[str, Any], weights: dict[str, Tensor], device: str) -> Enc
     if "loading" in info and info["loading"] is None:
         raise EncoderError(f"{info['model']['name']} was changed in memory and not saved, so the run cannot open it again; {SAVE}")
     loaded = Loaded.of(info["loading"]) if "loading" in info else _loaded_before(info)
-    encoder = load_encoder(_place(loaded), device, seconds=loaded.options.seconds, fast=loaded.options.fast)
+    encoder = load_encoder(_pinned_place(loaded, info), device, seconds=loaded.options.seconds, fast=loaded.options.fast)
     policy = info["preprocessing"]
     if isinstance(encoder.policy, Preprocessing):
         encoder.policy = replace(encoder.policy, crop=policy["crop"], pad=policy["pad"])
@@ -97,6 +101,24 @@ def _place(loaded: Loaded) -> str:
     )
 
 
+def _pinned_place(loaded: Loaded, info: dict[str, Any]) -> str:
+    """The place, at the revision that the run recorded; a path with other weights is not even opened: the run may be a stranger's."""
+    place, then = _place(loaded), info["model"]["revision"]
+    path = Path(place).expanduser()
+    own = any(split_revision(place)[0] in kind.own_names for kind in ENCODERS.values())
+    if path.exists() and not own:
+        _same_revision(info["model"]["name"], local_revision(path) if path.is_dir() else file_digest(path), then)
+        return place
+    return f"{split_revision(place)[0]}@{then}" if COMMIT.fullmatch(then) else place
+
+
+def _same_revision(name: str, here: str, then: str) -> None:
+    if here != then:
+        raise EncoderError(
+            f"{name} is revision {here} here, and {then} where the run was made; put the same checkpoint here, or extract again"
+        )
+
+
 def _is_path(source: str) -> bool:
     """Whether it can only be a path: a hub repository has one stroke."""
     return Path(source).expanduser().is_absolute() or source.startswith(".") or source.count("/") > 1
@@ -104,11 +126,8 @@ def _is_path(source: str) -> bool:
 
 def _check(encoder: Encoder, info: dict[str, Any], weights: dict[str, Tensor]) -> None:
     """Same revision, same preprocessing, same weights; or an error that says which differ."""
-    name, then = encoder.name, info["model"]["revision"]
-    if encoder.revision != then:
-        raise EncoderError(
-            f"{name} is revision {encoder.revision} here, and {then} where the run was made; put the same checkpoint here, or extract again"
-        )
+    name = encoder.name
+    _same_revision(name, encoder.revision, info["model"]["revision"])
     policy = info["preprocessing"]
     if encoder.policy.hash != policy["hash"]:
         changed = differences({k: v for k, v in policy.items() if k != "hash"}, asdict(encoder.policy))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,10 +23,11 @@ from ..decomposition.joint import Held, JointWeights, joint_constant, joint_shar
 from ..models import Encoder
 from ..spectra import Moments
 from ..units import UnitTable
+from .integrity import MEND, Verified, check_run, fates
 from .reopen import reopen
-from .store import Store, StoreError
+from .store import Store, StoreError, read_tensors
 
-MOMENTS, WEIGHTS = "moments.safetensors", "weights.safetensors"
+MOMENTS, WEIGHTS, CLIPS = "moments.safetensors", "weights.safetensors", "clips.parquet"
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class ShardedArray:
     """One array over all shards, read where it is asked for: ``array[10:20]``, ``array[[3, 7]]``, ``array[:]``."""
 
     key: str
-    paths: tuple[Path, ...]
+    names: tuple[str, ...]
+    verified: Verified
     starts: tuple[int, ...]
     shape: tuple[int, ...]
 
@@ -58,7 +59,7 @@ class ShardedArray:
         for number in np.unique(shard):
             places = np.flatnonzero(shard == number)
             inside = wanted[places] - self.starts[number]
-            with safe_open(self.paths[number], "pt") as file:
+            with safe_open(self.verified.reading(self.names[number]), "pt") as file:
                 part = file.get_slice(self.key)
                 low, high = int(inside.min()), int(inside.max()) + 1
                 block = part[low:high][torch.from_numpy(inside - low)]
@@ -101,20 +102,34 @@ class Run:
         return UnitTable(tuple(map(tuple, table["heads"])), tuple(table["d_head"]), tuple(table["d_model"]))
 
     @cached_property
-    def _shards(self) -> list[tuple[Path, list[dict[str, str]], dict[str, tuple[int, ...]]]]:
-        shards = []
-        for name in self.store.names("shards"):
-            path = self.store.reading(f"shards/{name}")
+    def verified(self) -> Verified:
+        """Opens the run's files, after a check that they are those that were written."""
+        return Verified(self.store, self.info.get("digests", {}))
+
+    @cached_property
+    def _shards(self) -> list[tuple[str, dict[str, tuple[int, ...]]]]:
+        """Names and the shapes of arrays; what each holds is compared with the table of clips."""
+        names = [f"shards/{name}" for name in self.store.names("shards")]
+        known = [name for name in self.verified.digests if name.startswith("shards/")]
+        for name in known if set(known) - set(names) else []:
+            self.verified.reading(name)  # says which is missing
+        ids = list(self.all_clips["id"]) if known else []
+        shards, start = [], 0
+        for name in known or names:
+            path = self.store.reading(name)
+            found = [fate["id"] for fate in fates(path)]
+            if known and found != ids[start : start + len(found)]:
+                raise StoreError(f"{self.store.address}: {name} holds other clips than {CLIPS} (swapped or copied); {MEND}")
+            start += len(found)
             with safe_open(path, "pt") as file:
-                shapes = {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118
-                shards.append((path, json.loads(file.metadata()["clips"]), shapes))
+                shards.append((name, {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}))  # noqa: SIM118
         return shards
 
     @cached_property
     def all_clips(self) -> pd.DataFrame:
         """Every clip with its status and error. ``group``: its speaker, recording or instrument, or its id where none is known."""
-        if self.store.exists("clips.parquet"):
-            table = pd.read_parquet(self.store.reading("clips.parquet"))
+        if self.store.exists(CLIPS):
+            table = pd.read_parquet(self.verified.reading(CLIPS))
             return table if "group" in table else table.assign(group=table["id"])
         raise StoreError(f"{self.store.address} is not finished; run the same `residual-audio extract` command again to resume it")
 
@@ -131,16 +146,16 @@ class Run:
     @property
     def keys(self) -> list[str]:
         """Names of the arrays that were recorded."""
-        return sorted({k for _, _, shapes in self._shards for k in shapes if not k.startswith("moments.")})
+        return sorted({k for _, shapes in self._shards for k in shapes if not k.startswith("moments.")})
 
     def array(self, key: str) -> ShardedArray:
         """An array by name, such as ``head`` or ``stage.2``."""
-        holders = [(path, shapes[key]) for path, _, shapes in self._shards if key in shapes]
+        holders = [(name, shapes[key]) for name, shapes in self._shards if key in shapes]
         if not holders:
             raise KeyError(f"{self.store.address} has no {key!r}; it has {', '.join(self.keys)}. Extract with another --granularity.")
         counts = [shape[0] for _, shape in holders]
         starts = tuple(np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist())
-        return ShardedArray(key, tuple(path for path, _ in holders), starts, (sum(counts), *holders[0][1][1:]))
+        return ShardedArray(key, tuple(name for name, _ in holders), self.verified, starts, (sum(counts), *holders[0][1][1:]))
 
     @property
     def heads(self) -> ShardedArray:
@@ -150,7 +165,7 @@ class Run:
     @cached_property
     def weights(self) -> dict[str, Tensor]:
         """The output projections and the joint projection, kept so that no model is needed to derive things."""
-        return self.store.read_tensors(WEIGHTS)
+        return read_tensors(self.verified.reading(WEIGHTS))
 
     def contributions(self, stage: int, block: int, rows: slice | Sequence[int] = slice(None)) -> Float[Tensor, "clip head d_model"]:
         """Pooled contributions of a block's heads, derived from their pooled outputs and the weights, exactly."""
@@ -163,7 +178,7 @@ class Run:
 
     def moments(self, level: str = "tokens") -> Moments:
         """Per head, at the level of ``tokens`` or ``clips``."""
-        return Moments.from_tensors(self.store.read_tensors(MOMENTS), f"moments.{level}")
+        return Moments.from_tensors(read_tensors(self.verified.reading(MOMENTS)), f"moments.{level}")
 
     def shares(self, rows: slice | Sequence[int] = slice(None)) -> tuple[Float[Tensor, "clip unit d"], Float[Tensor, "clip d"]]:
         """Direct shares of the pooled output, units in the table's order, and the constant: they sum to it."""
@@ -198,6 +213,14 @@ class Run:
         """The encoder that the run was made with, opened as it was then: same weights, same preprocessing, or an error."""
         return reopen(self.info, self.weights if self.store.exists(WEIGHTS) else {}, device)
 
+    def problems(self) -> list[str]:
+        """What is wrong with the files of the run, one line each; every byte is read."""
+        try:
+            ids = list(self.all_clips["id"])
+        except StoreError as error:
+            return [str(error)]
+        return check_run(self.info, self.store, ids)
+
     def __repr__(self) -> str:
         return f"<Run {self.store.address} · {self.info['model']['name']} on {self.info['dataset']['name']}, {self.info['status']}>"
 
@@ -205,5 +228,5 @@ class Run:
 def write_clips(store: Store, table: pd.DataFrame) -> None:
     buffer = io.BytesIO()
     table.to_parquet(buffer, index=False)
-    with store.writing("clips.parquet") as path:
+    with store.writing(CLIPS) as path:
         path.write_bytes(buffer.getvalue())

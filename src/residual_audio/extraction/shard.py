@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from ..audio import Prepared
@@ -15,11 +17,16 @@ from ..models import Encoder
 from ..models.batching import as_batch, batches
 from ..spectra import Moments
 from .capture import GRANULARITIES, Capture
-from .store import Store, shard_name
+from .integrity import digest_name, stamp
+from .store import Store, digest_of, shard_name
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "float64": torch.float64}
 # Embeddings and what is held are small and feed further arithmetic; they are never narrowed.
 NEVER_NARROWED = ("embedding.", "direct.ratio", "direct.scale", "direct.constant")
+
+
+# A run has at least so many shards where it can: what is lost by a kill is a part of one.
+FEWEST_SHARDS, MOST_BATCHES = 8, 8
 
 
 class ExtractionError(ValueError):
@@ -49,6 +56,11 @@ class Settings:
         if ("tokens" in self.granularity) != bool(self.token_units):
             raise ExtractionError("granularity `tokens` goes with the heads to look at, such as --units 'S2B1H7 S3B0H1'")
 
+    def sized(self, clips: int) -> Settings:
+        """With shards that suit so many clips: small ones for small sets."""
+        batches = -(-clips // (self.batch_size * FEWEST_SHARDS))
+        return replace(self, batches_per_shard=max(1, min(MOST_BATCHES, batches)))
+
     @property
     def shard_size(self) -> int:
         return self.batch_size * self.batches_per_shard
@@ -69,7 +81,7 @@ class ShardWriter:
 
     def write(self, number: int, clips: Sequence[Clip], advance: Callable[[int], object] | None = None) -> None:
         """Extract ``clips`` and write them as shard ``number``."""
-        fates = [{"id": clip.id, "error": ""} for clip in clips]
+        fates: list[dict[str, Any]] = [{"id": clip.id, "error": "", "stamp": stamp(clip)} for clip in clips]
         arrays: dict[str, list[Tensor]] = {}
         moments: dict[str, list[Moments]] = {"tokens": [], "clips": []}
         for batch in batches([c.source for c in clips], self.encoder.prepare, self.settings.batch_size, self.workers):
@@ -83,7 +95,10 @@ class ShardWriter:
         for level, parts in moments.items():
             if parts:
                 tensors |= sum(parts[1:], start=parts[0]).tensors(f"moments.{level}")
-        self.store.write_tensors(shard_name(number), tensors, {"clips": json.dumps(fates)})
+        header = {"clips": json.dumps(fates)}
+        with self.store.writing(shard_name(number)) as draft:
+            save_file({k: v.contiguous() for k, v in tensors.items()}, draft, metadata=header)
+            self.store.write_text(digest_name(shard_name(number)), digest_of(draft))
 
     def _run(self, batch: list[Prepared], arrays: dict[str, list[Tensor]], moments: dict[str, list[Moments]]) -> None:
         features, longer, windows = as_batch(self.encoder, batch)

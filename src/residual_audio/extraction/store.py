@@ -6,9 +6,12 @@ and in its header the fate of every clip it was given. The folder may be local o
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import stat
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +23,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ..writing import drafted
+from ..data import DataWarning
+from ..results import without_nan
+from ..writing import drafted, own_folder
 
 
 class StoreError(RuntimeError):
@@ -59,8 +64,13 @@ class Store:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """A temporary path to write to; on leaving it becomes ``name``, and if writing failed nothing is left of it."""
+        """A temporary path to write to; on leaving it becomes ``name``, and if writing failed nothing is left of it.
+
+        Links inside the run are not followed: a run may come from a stranger, and must not write elsewhere.
+        """
         if self.local is not None:
+            for parent in Path(name).parents[:-1]:
+                own_folder(self.local / parent)
             with drafted(self.local / name) as draft:
                 yield draft
             return
@@ -78,8 +88,8 @@ class Store:
             return self.local / name
         files, root = self._files
         # The key changes when the file does, so that a run made anew is not read from an old copy.
-        key = f"{root.strip('/')}/{name}".replace("/", "_")
-        cached = Path(tempfile.gettempdir()) / "residual-audio" / str(files.ukey(f"{root}/{name}")) / key
+        key = hashlib.sha256(f"{self.address}/{name}/{files.ukey(f'{root}/{name}')}".encode()).hexdigest()
+        cached = private_folder() / f"{key}{Path(name).suffix}"
         if not cached.exists():
             with drafted(cached) as draft:
                 files.get_file(f"{root}/{name}", str(draft))
@@ -87,7 +97,15 @@ class Store:
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         with self.writing(name) as path:
-            path.write_text(json.dumps(content, indent=2, default=str) + "\n")
+            path.write_text(json.dumps(without_nan(content), indent=2, default=str, allow_nan=False) + "\n")
+
+    def read_text(self, name: str) -> str:
+        files, root = self._files
+        return bytes(files.cat_file(f"{root}/{name}")).decode()
+
+    def write_text(self, name: str, text: str) -> None:
+        with self.writing(name) as path:
+            path.write_text(text)
 
     def read_json(self, name: str) -> dict[str, Any]:
         files, root = self._files
@@ -99,29 +117,75 @@ class Store:
             save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, path, metadata=header or {})
 
     def read_tensors(self, name: str) -> dict[str, Tensor]:
-        with safe_open(self.reading(name), "pt") as file:
-            return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 — safe_open is no mapping
+        return read_tensors(self.reading(name))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Only one process at a time may write a local run; the lock goes with the process, however it ends."""
+        """Only one process at a time may write a local run; the lock goes with the process, however it ends.
+
+        The folder itself is locked: a file could be removed, and a second one locked. Remote stores have no lock, and say so.
+        """
         if self.local is None:
+            told = f"{self.address} cannot be locked: see to it that nothing else writes it at the same time"
+            warnings.warn(told, StoreWarning, stacklevel=3)
             yield
             return
         import fcntl
 
         self.local.mkdir(parents=True, exist_ok=True)
-        with open(self.local / ".lock", "a+") as file:
+        handle = os.open(self.local, os.O_RDONLY | os.O_DIRECTORY)
+        try:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                file.seek(0)
-                owner = file.read().strip() or "another process"
-                raise StoreError(f"{self.address} is being written by {owner}; wait for it, or choose another --out") from error
-            file.truncate(0)
-            file.write(f"process {os.getpid()}")
-            file.flush()
+                raise StoreError(f"{self.address} is being written by {self._owner()}; wait for it, or choose another --out") from error
+            with open(self._lock_file(os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as file:
+                file.write(f"process {os.getpid()}")
             yield
+        finally:
+            os.close(handle)
+
+    def _lock_file(self, flags: int) -> int:
+        """``.lock`` says who writes; it is never a link to something else."""
+        assert self.local is not None
+        try:
+            return os.open(self.local / ".lock", flags | os.O_NOFOLLOW, 0o666)
+        except OSError as error:
+            raise StoreError(f"{self.local / '.lock'} cannot be written ({error.strerror}); is it a link? Remove it") from error
+
+    def _owner(self) -> str:
+        try:
+            with open(self._lock_file(os.O_RDONLY)) as file:
+                return file.read().strip() or "another process"
+        except StoreError:
+            return "another process"
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    with safe_open(path, "pt") as file:
+        return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 — safe_open is no mapping
+
+
+class StoreWarning(DataWarning):
+    """Something about a run's store that its user should see to."""
+
+
+def private_folder() -> Path:
+    """Where copies of remote files are kept: the user's own, so that nobody else can put others in their place."""
+    base = Path(os.environ.get("RESIDUAL_AUDIO_CACHE") or "~/.cache/residual-audio").expanduser()
+    folder = base / "remote"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    known = folder.lstat()
+    if not stat.S_ISDIR(known.st_mode) or known.st_uid != os.geteuid():
+        raise StoreError(f"{folder} is not a folder of your own; remove it, or set RESIDUAL_AUDIO_CACHE to one")
+    folder.chmod(0o700)
+    return folder
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def shard_name(number: int) -> str:

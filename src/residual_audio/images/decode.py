@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..media import MediaError
+from ..media import MediaError, regular_file
+from ..spelling import printable
 
 if TYPE_CHECKING:
     from PIL import Image
 
 # What Pillow reads without help, by the endings in use.
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".jp2")
+# By Pillow's names. No other is opened, whatever a file is called: PostScript would be handed to Ghostscript.
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "JPEG2000")
+# More is refused, before decoding and before resizing: a file of 300 bytes can ask for gigabytes.
+MOST_PIXELS = 2**27
 # A path, a Pillow image, or an array [row, column] or [row, column, channel] of whole numbers from 0 to 255.
 ImageSource = Any
 
@@ -60,21 +66,25 @@ def as_rgb(source: ImageSource) -> Image.Image:
 
 def read_rgb(path: Path) -> Image.Image:
     """Decode a file whole, or say clearly what is wrong with it."""
-    if not path.exists():
-        raise ImageError(f"{path}: no such file")
-    if path.is_dir():
-        raise ImageError(f"{path}: is a directory; pass the files in it, or load it as a dataset with `folder:{path}`")
-    if path.stat().st_size == 0:
-        raise ImageError(f"{path}: is empty (0 bytes)")
-    pil = pillow()
+    regular_file(path, ImageError)
+    pil, name = pillow(), printable(str(path))
     try:
-        with pil.Image.open(path) as image:
+        with warnings.catch_warnings(), pil.Image.open(path, formats=FORMATS) as image:
+            warnings.simplefilter("ignore")  # Pillow's own limit warns; ours below refuses
+            check_size(image.height, image.width, name)
             image.load()
-            return to_rgb(image, str(path))
+            return to_rgb(image, name)
+    except ImageError:
+        raise
     except pil.UnidentifiedImageError as error:
-        raise ImageError(f"{path}: not an image that Pillow can read (this encoder takes images)") from error
-    except (OSError, SyntaxError, EOFError, pil.Image.DecompressionBombError) as error:
-        raise ImageError(f"{path}: breaks off while decoding ({error})") from error
+        raise ImageError(f"{name}: not an image that Pillow can read (this encoder takes images)") from error
+    except Exception as error:  # decoders of damaged files raise anything
+        raise ImageError(f"{name}: breaks off while decoding ({printable(str(error))})") from error
+
+
+def check_size(height: int, width: int, name: str) -> None:
+    if height * width > MOST_PIXELS:
+        raise ImageError(f"{name}: {height:,} × {width:,} pixels are more than {MOST_PIXELS:,}; make it smaller, or cut it")
 
 
 def to_rgb(image: Image.Image, name: str) -> Image.Image:

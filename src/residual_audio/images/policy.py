@@ -15,7 +15,8 @@ import torch
 from jaxtyping import UInt8
 
 from ..audio import Prepared
-from .decode import ImageError, ImageSource, as_rgb, pillow
+from ..media import name_of
+from .decode import ImageError, ImageSource, as_rgb, check_size, pillow
 
 # As Pillow numbers them, and checkpoints write them.
 FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
@@ -68,6 +69,7 @@ class ImagePreprocessing:
         """The picture in grey levels, resized and cropped."""
         image = as_rgb(source)
         height, width = self.resized(image.height, image.width)
+        check_size(height, width, f"{name_of(source)}, resized")
         if (height, width) != (image.height, image.width):
             image = image.resize((width, height), resample=pillow().Image.Resampling(self.resample))
         pixels = np.asarray(image)

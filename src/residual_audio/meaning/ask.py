@@ -75,7 +75,7 @@ def ask(
     units: str = "all",
     *,
     components: int = 3,
-    top: int = 12,
+    top: int = 8,
     clip: str | None = None,
     template: str = "plain",
     encoder: Encoder | None = None,

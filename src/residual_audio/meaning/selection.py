@@ -37,7 +37,8 @@ def selection_tables(run: Run, template: str, opened: Callable[[], Encoder], see
     classes = [label for label in names if label in count]
     if len(classes) < 2 or min(count[label] for label in classes) < 2:
         return {}
-    targets = torch.tensor([classes.index(label) for label in labels])
+    number = {label: i for i, label in enumerate(classes)}
+    targets = torch.tensor([number[label] for label in labels])
     scores, constant = text_shares(run, text_directions(run.info, [names[c] for c in classes], template, opened))
     alignment = pd.DataFrame(text_correlation(scores, targets).numpy(), columns=classes)
     alignment.insert(0, "correlation", unit_correlation(scores, targets).numpy())

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ..audio.policy import Prepared
-from ..media import MediaError
+from ..media import MediaError, reading
 
 if TYPE_CHECKING:
     from .encoder import Encoder
@@ -30,14 +30,15 @@ def default_workers() -> int:
 def prepared_ahead(
     sources: Iterable[Any], prepare: Callable[[Any], Prepared], workers: int | None = None, ahead: int = 32
 ) -> Iterator[Outcome]:
-    """``prepare(source)`` for each source, in order; a clip that cannot be read comes out as its error.
+    """``prepare(source)`` for each source, in order; a clip that cannot be read, for whatever reason, comes out as its error.
 
     At most ``ahead`` clips are held, so memory does not depend on how many there are.
     """
 
     def attempt(source: Any) -> Outcome:
         try:
-            return prepare(source)
+            with reading(source):
+                return prepare(source)
         except MediaError as error:
             return error
 

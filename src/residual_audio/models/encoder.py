@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ..audio import AudioSource, Prepared, Preprocessing, as_sources
 from ..images import ImagePreprocessing, ImageSource
-from ..media import MediaError
+from ..media import MediaError, reading
 from ..units import UnitTable
 from ..writing import drafted_folder
 from .batching import as_batch, batches
@@ -173,10 +173,11 @@ class Encoder(ABC):
         return next(self.module.parameters()).dtype
 
     def prepare(self, source: Source) -> Prepared:
-        """A sound or an image as this model's input."""
-        if isinstance(self.policy, ImagePreprocessing):
-            return self.policy.prepare(source)
-        return self.policy.prepare(source, self.filters)
+        """A sound or an image as this model's input; whatever is wrong with it is a :class:`MediaError`."""
+        with reading(source):
+            if isinstance(self.policy, ImagePreprocessing):
+                return self.policy.prepare(source)
+            return self.policy.prepare(source, self.filters)
 
     def as_sources(self, clips: Sequence[object], sample_rate: int | None) -> list[Source]:
         """What a user passes to :meth:`embed`, as :meth:`prepare` takes it."""
@@ -247,6 +248,9 @@ class Encoder(ABC):
         folder = Path(folder)
         if folder.exists() and any(folder.iterdir()):
             raise EncoderError(f"{folder} is not empty; choose another folder for the checkpoint")
+        for name, value in self.module.named_parameters():
+            if not bool(torch.isfinite(value).all()):
+                raise EncoderError(f"{self.name} is not saved: {name} holds NaN or infinite weights")
         with drafted_folder(folder) as draft:
             written = self.write(draft)
             inside = written.relative_to(draft)

@@ -27,11 +27,26 @@ COMPANIONS = (
 )
 
 
+def split_revision(source: str) -> tuple[str, str | None]:
+    """``REPO@COMMIT`` → the hub repository and the commit, branch or tag that is asked for; a path stays as it is."""
+    name, at, revision = source.rpartition("@")
+    return (name, revision) if at and revision and name and not Path(source).expanduser().exists() else (source, None)
+
+
+def pinned(source: str) -> dict[str, Any]:
+    """The arguments by which ``from_pretrained`` opens a directory, ``REPO`` or ``REPO@COMMIT``."""
+    name, revision = split_revision(source)
+    return {"pretrained_model_name_or_path": name, **({} if revision is None else {"revision": revision})}
+
+
 def companion(source: str, name: str) -> Path | None:
-    """A small file of a directory or hub repository, where it has that."""
+    """A file of a directory or hub repository, where it has that."""
     from transformers.utils.hub import cached_file
 
-    path = cached_file(source, name, _raise_exceptions_for_missing_entries=False, _raise_exceptions_for_connection_errors=False)
+    repo, revision = split_revision(source)
+    path = cached_file(
+        repo, name, revision=revision, _raise_exceptions_for_missing_entries=False, _raise_exceptions_for_connection_errors=False
+    )
     return None if path is None else Path(path)
 
 
@@ -57,10 +72,11 @@ def file_digest(path: Path) -> str:
 
 
 def local_revision(folder: Path) -> str:
-    """The digest of a local directory's weights."""
+    """The digest of a local directory's weights; of weights in several files, the digest of all their digests."""
     for pattern in ("model.safetensors", "pytorch_model.bin", "*.safetensors", "*.bin"):
-        for path in sorted(folder.glob(pattern)):
-            return file_digest(path)
+        if paths := sorted(folder.glob(pattern)):
+            digests = [file_digest(path) for path in paths]
+            return digests[0] if len(digests) == 1 else "sha256:" + hashlib.sha256("".join(digests).encode()).hexdigest()[:16]
     return "unknown"
 
 
@@ -69,10 +85,15 @@ def revision_of(config: Any, source: str) -> str:
     return str(getattr(config, "_commit_hash", None) or local_revision(Path(source)))
 
 
+def at_commit(source: str, revision: str) -> str:
+    """A hub repository at the commit that was opened, so that what is read of it later (its tokenizer) is of the same one."""
+    return source if Path(source).is_dir() else f"{split_revision(source)[0]}@{revision}"
+
+
 def open_tokenizer(kind: Any, source: str, hint: str) -> Any:
     """``kind.from_pretrained(source)``, refusing the empty tokenizer that transformers makes up when there are no files."""
     try:
-        tokenizer = kind.from_pretrained(source)
+        tokenizer = kind.from_pretrained(**pinned(source), trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise EncoderError(f"no tokenizer at {source} ({str(error).splitlines()[0]}); {hint}") from error
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
@@ -80,12 +101,12 @@ def open_tokenizer(kind: Any, source: str, hint: str) -> Any:
     return tokenizer
 
 
-def hub_file(repo: str, file: str) -> tuple[Path, str]:
+def hub_file(repo: str, file: str, revision: str | None = None) -> tuple[Path, str]:
     """A file of a hub repository, from the cache if it is there, and the commit it belongs to."""
     from huggingface_hub import hf_hub_download
 
     try:
-        path = Path(hf_hub_download(repo, file))
+        path = Path(hf_hub_download(repo, file, revision=revision))
     except Exception as error:
         raise EncoderError(
             f"{file} of {repo} is neither in the cache nor to be had from the hub ({type(error).__name__}). "

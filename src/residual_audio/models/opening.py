@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,14 @@ from typing import Any
 import torch
 
 from ..audio import Preprocessing
+from ..audio.decode import HIGHEST_RATE
 from ..options import OptionError, option_specs
 from .encoder import Encoder, EncoderError
+from .files import pinned, split_revision
 from .loading import Loaded, Loading
 from .registry import ENCODERS, EncoderKind, known_models
+
+LONGEST_WINDOW = 600  # seconds
 
 
 def load_encoder(
@@ -25,7 +30,7 @@ def load_encoder(
     pad: str | None = None,
     fast: bool = True,
 ) -> Encoder:
-    """Open an encoder by name, hub repository, directory or ``.pth`` file; what it reads of the options is in :class:`Loading`.
+    """Open an encoder by name, hub repository (``REPO`` or, pinned, ``REPO@COMMIT``), directory or ``.pth`` file.
 
     ``seconds`` chooses the window of an encoder whose window can be chosen (Whisper); ``crop`` (start, centre,
     windows) and ``pad`` (repeatpad, repeat, pad) replace the checkpoint's own length policy. ``fast`` runs HTS-AT's
@@ -38,6 +43,7 @@ def load_encoder(
     kind = recognise(source)
     check_read(kind, source, options)
     encoder = kind.open(source, device, options)
+    check_policy(encoder)
     if options.fast:
         fuse_attention(encoder.module)
     if isinstance(encoder.policy, Preprocessing):
@@ -47,6 +53,23 @@ def load_encoder(
         encoder.policy = replace(encoder.policy, **changes)
     encoder.loading = Loaded(source, address_of(source), options)
     return encoder
+
+
+def check_policy(encoder: Encoder) -> None:
+    """Refuse preprocessing whose input would be absurdly large, or no number, before any clip is prepared."""
+    policy = encoder.policy
+    if isinstance(policy, Preprocessing):
+        mel = policy.mel
+        sizes = {"sample rate": policy.sample_rate, "samples": policy.samples, "n_fft": mel.n_fft, "hop": mel.hop, "mels": mel.mels}
+        most = {"sample rate": HIGHEST_RATE, "samples": LONGEST_WINDOW * policy.sample_rate, "n_fft": 2**16, "hop": 2**16, "mels": 2**12}
+        scales: tuple[float, ...] = (mel.f_min, mel.f_max, mel.mean, mel.std)
+    else:
+        sizes, most = dict(zip(("height", "width"), policy.shape, strict=True)), {"height": 2**12, "width": 2**12}
+        scales = (policy.scale, *policy.mean, *policy.std, *(1 / s if s else math.nan for s in policy.std))
+    if absurd := [f"{name} {size:,}" for name, size in sizes.items() if not 0 < size <= most[name]]:
+        raise EncoderError(f"{encoder.name}: its preprocessing makes no sense: {', '.join(absurd)}")
+    if not all(map(math.isfinite, scales)):
+        raise EncoderError(f"{encoder.name}: its preprocessing has scales that are no numbers, or divides by zero: {scales}")
 
 
 def check_read(kind: EncoderKind, source: str, options: Loading) -> None:
@@ -65,7 +88,7 @@ def check_read(kind: EncoderKind, source: str, options: Loading) -> None:
 def recognise(source: str) -> EncoderKind:
     """The kind of encoder that a name, a file or a directory is."""
     for kind in ENCODERS.values():
-        if source in kind.own_names:
+        if split_revision(source)[0] in kind.own_names:
             return kind
     path = Path(source).expanduser()
     for kind in ENCODERS.values():
@@ -98,7 +121,7 @@ def read_model_type(source: str) -> str | None:
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise EncoderError(f"unknown model {source!r}{hint} See `residual-audio models`.")
     try:
-        config, _ = PretrainedConfig.get_config_dict(source)
+        config, _ = PretrainedConfig.get_config_dict(**pinned(source))
     except (OSError, ValueError) as error:
         raise EncoderError(
             f"{source}: not a directory here, and not to be had from the hub ({str(error).splitlines()[0]}). "

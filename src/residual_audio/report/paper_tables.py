@@ -10,16 +10,20 @@ import pandas as pd
 from ..analysis import AnalysisError, between_datasets, same_model
 from ..analysis.battery import Analysis
 from ..analysis.keys import KEYS, REGIMES, file_prefix, select, with_keys
-from ..analysis.measures import MEASURES
+from ..analysis.measures import MEASURES, ONE
 from ..analysis.statistics import CAVEAT
 from ..results import write_table
-from .tables import MISSING, fixed, write_paper_table
+from ..rounding import MISSING, fixed
+from .tables import write_paper_table
 
 Results = Mapping[str, Mapping[str, pd.DataFrame]]
 # The columns of the published tables, in their order; measures that are registered later follow.
 PUBLISHED = ("pca_90", "pca_99", "twonn", "participation_ratio", "effective_rank", "evr_1")
 FEWER = ("pca_99", "twonn", "participation_ratio", "evr_1")
 LINEAR_OVER_NONLINEAR = "L = PCA99, N = TwoNN, L/N = ratio of the means"
+# Clips of one recording are each other's neighbours and pull TwoNN down: where a run has such clips, both figures are shown.
+SINGLE = f"twonn_{ONE}"
+FOOTNOTE = "; ¹ one clip per recording"
 
 
 def paper_tables(
@@ -39,7 +43,10 @@ def paper_tables(
             raise ValueError(f"the results of {name} lack the table {', '.join(missing)}; run the analysis again")
     first, *further = results
     known = about or {name: f"{model} on {name}" if model else name for name in results}
-    texts = {name: f"{known[name]} (n = {len(t['heads'])} heads, {_clips(t['heads'])} clips)" for name, t in results.items()}
+    texts = {
+        name: f"{known[name]} (n = {len(t['heads'])} heads, {_clips(t['heads'])} clips{FOOTNOTE if SINGLE in t['stages'] else ''})"
+        for name, t in results.items()
+    }
     stages = results[first]["stages"]
     made = {
         "table_1": (f"Intrinsic dimension by stage, {texts[first]}; mean ± std over heads", _stages(stages, PUBLISHED)),
@@ -106,8 +113,9 @@ def write_paper_tables(results: Mapping[str, Analysis], folder: Path) -> dict[st
 
 
 def _columns(layout: tuple[str, ...], table: pd.DataFrame) -> list[str]:
-    """A published layout, then the measures that are registered for papers and are not part of any."""
-    return [*layout, *(m.name for m in MEASURES.values() if m.paper and m.name not in PUBLISHED and m.name in table)]
+    """A published layout, TwoNN also with one clip per recording, then the measures registered for papers that are not part of any."""
+    named = [name for m in layout for name in ((m, SINGLE) if m == "twonn" and SINGLE in table else (m,))]
+    return [*named, *(m.name for m in MEASURES.values() if m.paper and m.name not in PUBLISHED and m.name in table)]
 
 
 def _inside(tables: Mapping[str, pd.DataFrame], name: str, dataset: str) -> pd.DataFrame:
@@ -155,19 +163,25 @@ def _stages(stages: pd.DataFrame, layout: tuple[str, ...]) -> pd.DataFrame:
 
 def _across(results: Results) -> pd.DataFrame:
     last = {name: tables["stages"].sort_values("stage").iloc[-1] for name, tables in results.items()}
-    shown = _columns(FEWER[:3], next(iter(results.values()))["stages"])
+    shown = _columns(FEWER[:3], pd.concat([tables["stages"] for tables in results.values()]))
     rows = [{"Measure": MEASURES[m].short, **{name: _spread(row, m) for name, row in last.items()}} for m in shown]
-    rows.insert(3, {"Measure": MEASURES["l_n"].short, **{name: fixed(row["l_n"], 2) for name, row in last.items()}})
+    place = shown.index("participation_ratio") + 1
+    rows.insert(place, {"Measure": MEASURES["l_n"].short, **{name: fixed(row["l_n"], 2) for name, row in last.items()}})
     return pd.DataFrame(rows)
 
 
 def _blocks(blocks: pd.DataFrame) -> pd.DataFrame:
     rows = [
         {"Block": int(row["depth"]), "Stage": f"S{int(row['stage'])}", "Heads": int(row["heads"]), "L": fixed(row["pca_99"], 2),
-         "N": fixed(row["twonn"], 2), "L/N": fixed(row["l_n"], 2), "EVR1": fixed(row["evr_1"], 3)}
+         "N": fixed(row["twonn"], 2), "L/N": fixed(row["l_n"], 2), **_single(row), "EVR1": fixed(row["evr_1"], 3)}
         for _, row in blocks.sort_values("depth").iterrows()
     ]  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def _single(block: pd.Series) -> dict[str, str]:
+    """N and L/N with one clip per recording, where there are such figures."""
+    return {"N ¹": fixed(block[SINGLE], 2), "L/N ¹": fixed(block[f"l_n_{ONE}"], 2)} if SINGLE in block else {}
 
 
 def _anova(tests: pd.DataFrame) -> pd.DataFrame:

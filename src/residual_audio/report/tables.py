@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from decimal import ROUND_HALF_UP, Context, Decimal
 from itertools import pairwise
 from numbers import Integral, Real
 from pathlib import Path
 
 import pandas as pd
 
+from ..results import csv_text
+from ..rounding import MISSING, fixed
 from ..writing import drafted
 
-MISSING = "–"
 NUMBER = r"[-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?"
 AMOUNT = re.compile(rf"[<>]?\s*{NUMBER}( (±|to) ({NUMBER}|{MISSING}))?|{MISSING}")
 
@@ -31,20 +31,9 @@ def write_paper_table(table: pd.DataFrame, folder: Path, name: str, title: str) 
     """``folder/name.csv``, ``.md`` (title above the table) and ``.tex`` (a table environment for booktabs)."""
     flat = table.reset_index() if table.index.name else table
     texts = {"md": to_markdown(table, title=title), "tex": to_latex(table, caption=title, label=f"tab:{name}")}
-    for ending, text in {"csv": flat.to_csv(index=False), **texts}.items():
+    for ending, text in {"csv": csv_text(flat), **texts}.items():
         with drafted(folder / f"{name}.{ending}") as path:
             path.write_text(text, encoding="utf-8")
-
-
-def fixed(value: float, decimals: int) -> str:
-    """A number with so many decimals, halves away from zero as people round (16.25 → 16.3; Python alone gives 16.2)."""
-    if pd.isna(value):
-        return MISSING
-    if value in (float("inf"), float("-inf")):
-        return "inf" if value > 0 else "-inf"
-    every_digit = Context(prec=400)  # the largest float has 309 before the point
-    text = f"{Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP, every_digit):f}"
-    return text.lstrip("-") if float(text) == 0 else text
 
 
 def to_markdown(table: pd.DataFrame, title: str = "", decimals: int | dict[str, int] | None = None) -> str:

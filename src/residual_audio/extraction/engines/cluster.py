@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from urllib.parse import urlsplit
 
 from ..shard import ExtractionError
 
 CONNECT_SECONDS = 10
-# A Ray of this machine alone has no business on its network.
+# A Ray of this machine alone has no business on its network. The address alone is not enough: Ray turns the loopback address into the
+# one by which others reach this machine, unless it is told that there are no others.
 HERE = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+ALONE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 
 def import_ray() -> Any:
@@ -74,11 +77,41 @@ def cluster(ray: Any, address: str | None) -> Iterator[bool]:
         return
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     own = address == "local"
-    connect(ray, address, **(HERE if own else {}))
+    with alone(ray) if own else nullcontext():
+        connect(ray, address, **(HERE if own else {}))
+        try:
+            yield own
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def alone(ray: Any) -> Iterator[None]:
+    """A Ray that is started here listens on the loopback interface only, and asks for a token that nobody else has."""
+    constants = ray._private.ray_constants
+    asked = {ALONE: "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    if "RAY_AUTH_MODE" in os.environ:  # the user decides
+        asked = {ALONE: "0"}
+    before, cluster_wide = {name: os.environ.get(name) for name in asked}, constants.ENABLE_RAY_CLUSTER
+    os.environ.update(asked)
+    constants.ENABLE_RAY_CLUSTER = False  # was read from the environment when ray was imported
+    read_again(ray)
     try:
-        yield own
+        yield
     finally:
-        ray.shutdown()
+        constants.ENABLE_RAY_CLUSTER = cluster_wide
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        read_again(ray)
+
+
+def read_again(ray: Any) -> None:
+    """Ray reads the mode of authentication and the token once; let it look at the environment again."""
+    ray._raylet.Config.initialize("")
+    ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
 @contextmanager

@@ -133,7 +133,7 @@ class ShardActor:
                 raise ExtractionError(
                     f"its worker died {ATTEMPTS} times while at it, perhaps for lack of memory; try a smaller --batch-size"
                 )
-            self.writer.write(job["number"], [Clip(**clip) for clip in job["clips"]])
+            self.writer.write(job["number"], [Clip(c["id"], os.fsdecode(c["path"]), c["label"]) for c in job["clips"]])
         except Exception as error:
             ours = isinstance(error, ExtractionError | EncoderError)
             row |= {"error": str(error) if ours else f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
@@ -142,7 +142,7 @@ class ShardActor:
 
 def as_item(number: int, clips: Sequence[Clip]) -> dict[str, Any]:
     """A job as plain values: a shard's number, and what it needs of its clips."""
-    return {"number": number, "clips": [{"id": c.id, "path": c.path, "label": c.label} for c in clips]}
+    return {"number": number, "clips": [{"id": c.id, "path": os.fsencode(c.path), "label": c.label} for c in clips]}
 
 
 def run(

@@ -11,10 +11,11 @@ from transformers import ASTFeatureExtractor, ASTModel
 
 from ...audio import MelSpec, Preprocessing
 from ..encoder import StageSite
-from ..files import revision_of, write_pretrained
+from ..files import at_commit, pinned, revision_of, write_pretrained
 from ..isotropic import NEUTRAL_LOGIT_SCALE, IsotropicEncoder, isotropic_site, one_stage
 from ..readout import PooledReadout
 from ..registry import ENCODERS, EncoderKind, KnownModel, pretrained
+from ..weights import open_exactly
 
 
 class AstEncoder(IsotropicEncoder):
@@ -24,8 +25,8 @@ class AstEncoder(IsotropicEncoder):
 
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
         self.source, self.name = str(source), name or str(source)
-        module = ASTModel.from_pretrained(str(source), dtype=torch.float32)
-        extractor = ASTFeatureExtractor.from_pretrained(str(source))
+        module = open_exactly(ASTModel, self.source, unread=("classifier.",))
+        extractor = ASTFeatureExtractor.from_pretrained(**pinned(self.source))
         rate, hop, frame = extractor.sampling_rate, 160, 400
         self.module = module.eval().to(device)
         self.policy = Preprocessing(
@@ -38,6 +39,7 @@ class AstEncoder(IsotropicEncoder):
             ),
         )  # fmt: skip
         self.revision = revision_of(module.config, self.source)
+        self.source = at_commit(self.source, self.revision)
         self.dim, self.logit_scale = module.config.hidden_size, NEUTRAL_LOGIT_SCALE
         heads = module.config.num_attention_heads
         self.units = one_stage(len(module.layers), heads, self.dim)

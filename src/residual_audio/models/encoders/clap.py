@@ -15,11 +15,12 @@ from transformers import AutoTokenizer, ClapFeatureExtractor, ClapModel, PreTrai
 from ...audio import MelSpec, Preprocessing
 from ...audio.policy import Pad
 from ..encoder import Encoder
-from ..files import TOKENIZER_HINT, open_tokenizer, revision_of, write_pretrained
+from ..files import TOKENIZER_HINT, at_commit, open_tokenizer, pinned, revision_of, write_pretrained
 from ..htsat import HtsatEncoder, htsat_sites, htsat_stages, htsat_units
 from ..loading import Loading
 from ..readout import MlpReadout
 from ..registry import ENCODERS, EncoderKind, KnownModel, directory
+from ..weights import open_exactly
 
 TINY = Path(__file__).parents[1] / "tiny"
 
@@ -54,10 +55,11 @@ class ClapEncoder(HtsatEncoder):
 
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
         self.source, self.name = str(source), name or str(source)
-        self.module = ClapModel.from_pretrained(self.source, dtype=torch.float32).eval().to(device)
+        self.module = open_exactly(ClapModel, self.source).eval().to(device)
         config: Any = self.module.config
-        self.policy = clap_policy(ClapFeatureExtractor.from_pretrained(self.source), config.audio_config.enable_fusion)
+        self.policy = clap_policy(ClapFeatureExtractor.from_pretrained(**pinned(self.source)), config.audio_config.enable_fusion)
         self.revision = revision_of(config, self.source)
+        self.source = at_commit(self.source, self.revision)
         self.units = htsat_units(self.module.audio_model)
         self.sites = htsat_sites(self.module.audio_model, "audio_model")
         self.stages = htsat_stages(self.module.audio_model, "audio_model")
@@ -101,7 +103,7 @@ ENCODERS.add(
         model_types=("clap",),
         own_names=("tiny",),
         known=(
-            KnownModel("tiny", "small CLAP, 184 heads of 8 channels, trained on synthesised sounds", "nothing: it is in the package"),
+            KnownModel("tiny", "small CLAP, 184 heads of 8, trained on real and synthesised sounds", "nothing: it is in the package"),
             KnownModel("laion/clap-htsat-unfused", "LAION CLAP, 10 s, 48 kHz"),
             KnownModel("laion/clap-htsat-fused", "LAION CLAP with feature fusion for long clips"),
             KnownModel("laion/larger_clap_general", "LAION CLAP, larger audio encoder, general audio"),

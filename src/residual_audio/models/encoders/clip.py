@@ -13,11 +13,12 @@ from torch import Tensor
 from transformers import AutoTokenizer, CLIPModel, PreTrainedTokenizerBase
 
 from ...images import ImagePreprocessing
-from ..files import TOKENIZER_HINT, open_tokenizer, revision_of
+from ..files import TOKENIZER_HINT, at_commit, open_tokenizer, revision_of
 from ..isotropic import isotropic_site, one_stage
 from ..readout import LinearReadout
 from ..registry import ENCODERS, EncoderKind, KnownModel, pretrained
 from ..vision import BICUBIC, GREY_LEVEL, VisionEncoder, image_policy
+from ..weights import open_exactly
 
 DEFAULT = ImagePreprocessing(
     224, None, (224, 224), BICUBIC, GREY_LEVEL, (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
@@ -34,11 +35,12 @@ class ClipEncoder(VisionEncoder):
 
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
         self.source, self.name = str(source), name or str(source)
-        self.module = CLIPModel.from_pretrained(self.source, dtype=torch.float32).eval().to(device)
+        self.module = open_exactly(CLIPModel, self.source).eval().to(device)
         whole: Any = self.module.config
         config = whole.vision_config
         self.policy = image_policy(self.source, DEFAULT)
         self.revision = revision_of(whole, self.source)
+        self.source = at_commit(self.source, self.revision)
         heads, blocks = config.num_attention_heads, config.num_hidden_layers
         self.units = one_stage(blocks, heads, config.hidden_size)
         self.sites = tuple(

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from transformers import Dinov2Model
 
 from ...images import ImagePreprocessing
-from ..files import revision_of
+from ..files import at_commit, revision_of
 from ..isotropic import NEUTRAL_LOGIT_SCALE, isotropic_site, one_stage
 from ..readout import PooledReadout
 from ..registry import ENCODERS, EncoderKind, KnownModel, pretrained
 from ..vision import BICUBIC, GREY_LEVEL, IMAGENET_MEAN, IMAGENET_STD, VisionEncoder, image_policy
+from ..weights import open_exactly
 
 DEFAULT = ImagePreprocessing(256, None, (224, 224), BICUBIC, GREY_LEVEL, IMAGENET_MEAN, IMAGENET_STD)
 
@@ -32,12 +33,13 @@ class Dinov2Encoder(VisionEncoder):
 
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
         self.source, self.name = str(source), name or str(source)
-        module = Dinov2Model.from_pretrained(self.source, dtype=torch.float32)
+        module = open_exactly(Dinov2Model, self.source, unread=("classifier.",))
         absorb_layer_scale(module)
         self.module = module.eval().to(device)
         config: Any = module.config
         self.policy = image_policy(self.source, DEFAULT)
         self.revision = revision_of(config, self.source)
+        self.source = at_commit(self.source, self.revision)
         heads, blocks = config.num_attention_heads, config.num_hidden_layers
         self.units = one_stage(blocks, heads, config.hidden_size)
         self.sites = tuple(isotropic_site(b, heads, "attention", "o_proj", "mlp", "norm1", "encoder.layer") for b in range(blocks))

@@ -19,11 +19,12 @@ from transformers.models.clap.modeling_clap import ClapAudioModel
 
 from ...audio import MelSpec, Preprocessing
 from ..encoder import Encoder, EncoderError
-from ..files import file_digest, hub_file, open_tokenizer
+from ..files import file_digest, hub_file, open_tokenizer, split_revision
 from ..htsat import HtsatEncoder, htsat_sites, htsat_stages, htsat_units
 from ..loading import Loading
 from ..readout import ResidualReadout
 from ..registry import ENCODERS, HUB, EncoderKind, KnownModel
+from ..weights import all_but, check_count, check_finite, check_keys, check_numbers
 
 NAME, REPO, FILE = "msclap-2023", "microsoft/msclap", "CLAP_weights_2023.pth"
 State = dict[str, Tensor]
@@ -39,6 +40,8 @@ RENAMES = {
     ".mlp.fc1.": ".intermediate.dense.",
     ".mlp.fc2.": ".output.dense.",
 }
+# The tokenizer that the checkpoint was trained with, at one commit of its repository.
+GPT2 = "gpt2@607a30d783dfa663caf39e06633721c8d4cfcd7e"
 SAMPLE_RATE, SECONDS, TEXT_LENGTH = 44_100, 7, 77
 GPT2_HEAD_WIDTH = 64
 MEL = MelSpec(n_fft=1024, hop=320, mels=64, filter_rate=32_000, f_min=50.0, f_max=14_000.0)
@@ -158,14 +161,22 @@ class MsClapEncoder(HtsatEncoder):
         self.name = name or str(path)
         state = read_state(self.path)
         htsat, gpt2 = below(state, AUDIO), below(state, TEXT)
-        joint = state["audio_encoder.projection.linear1.weight"].shape[0]
-        module = MsClapModel(infer_audio_config(htsat), infer_text_config(gpt2), joint)
+        try:
+            joint, scale = state["audio_encoder.projection.linear1.weight"].shape[0], state["logit_scale"].reshape(())
+            audio, text = infer_audio_config(htsat), infer_text_config(gpt2)
+        except (KeyError, ValueError, IndexError, RuntimeError) as error:
+            raise EncoderError(f"{self.path}: a tensor is missing or of another shape than in {FILE} ({error})") from error
+        for config in (audio, text):
+            check_numbers(config.to_dict(), self.path)
+        check_count(lambda: MsClapModel(audio, text, joint), self.path.stat().st_size, self.path)
+        module = MsClapModel(audio, text, joint)
         load_exactly(module.audio_model, to_transformers(htsat), self.path)
         load_exactly(module.text_model, {k: v for k, v in gpt2.items() if not k.endswith((".attn.bias", ".attn.masked_bias"))}, self.path)
         load_exactly(module.audio_projection, below(state, "audio_encoder.projection."), self.path)
         load_exactly(module.text_projection, below(state, "caption_encoder.projection."), self.path)
         with torch.no_grad():
-            module.logit_scale.copy_(state["logit_scale"].reshape(()))
+            module.logit_scale.copy_(scale)
+        check_finite(module, self.path)
         self.module = module.eval().to(device)
         self.policy = Preprocessing(SAMPLE_RATE, SAMPLE_RATE * SECONDS, MEL, pad="repeat")
         self.filters = state.get(MEL_FILTERS)
@@ -186,7 +197,7 @@ class MsClapEncoder(HtsatEncoder):
     @cached_property
     def tokenizer(self) -> GPT2Tokenizer:
         beside = self.path.parent
-        source = str(beside) if any((beside / f).exists() for f in ("tokenizer.json", "vocab.json")) else "gpt2"
+        source = str(beside) if any((beside / f).exists() for f in ("tokenizer.json", "vocab.json")) else GPT2
         tokenizer: GPT2Tokenizer = open_tokenizer(GPT2Tokenizer, source, f"put gpt2's tokenizer.json beside {self.path}")
         tokenizer.pad_token = "!"
         return tokenizer
@@ -232,18 +243,18 @@ class MsClapEncoder(HtsatEncoder):
 
 def load_exactly(module: nn.Module, state: State, path: Path) -> None:
     """Load a state dict that must fit; buffers that a module computes itself may be missing."""
-    result = module.load_state_dict(state, strict=False)
-    missing = [k for k in result.missing_keys if not k.endswith(("relative_position_index", "num_batches_tracked"))]
-    if missing or result.unexpected_keys:
-        unexpected = result.unexpected_keys[:3]
-        raise EncoderError(f"{path}: does not fit {type(module).__name__}: missing {missing[:3]}, unexpected {unexpected}")
+    try:
+        result = module.load_state_dict(state, strict=False)
+    except RuntimeError as error:
+        raise EncoderError(f"{path}: {str(error).splitlines()[-1].strip()}") from error
+    check_keys(path, type(module).__name__, all_but(result.missing_keys, ()), all_but(result.unexpected_keys, ()))
 
 
 def open_msclap(source: str, device: str | torch.device, options: Loading) -> Encoder:
     """By name from the hub, or a file."""
     path = Path(source).expanduser()
     if path.suffix not in SUFFIXES:
-        path, revision = hub_file(REPO, FILE)
+        path, revision = hub_file(REPO, FILE, split_revision(source)[1])
         return MsClapEncoder(path, NAME, device, revision)
     if not path.exists():
         raise EncoderError(f"{path}: no such file; download {FILE} from the hub repository {REPO}, or use the name {NAME}")

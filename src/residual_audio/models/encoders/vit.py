@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -11,11 +11,12 @@ from torch import Tensor
 from transformers import ViTModel
 
 from ...images import ImagePreprocessing
-from ..files import revision_of
+from ..files import at_commit, revision_of
 from ..isotropic import NEUTRAL_LOGIT_SCALE, isotropic_site, one_stage
 from ..readout import PooledReadout
 from ..registry import ENCODERS, EncoderKind, KnownModel, pretrained
 from ..vision import BILINEAR, GREY_LEVEL, VisionEncoder, image_policy
+from ..weights import open_exactly
 
 HALF = (0.5, 0.5, 0.5)
 DEFAULT = ImagePreprocessing(None, (224, 224), None, BILINEAR, GREY_LEVEL, HALF, HALF)
@@ -28,14 +29,12 @@ class ViTEncoder(VisionEncoder):
 
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
         self.source, self.name = str(source), name or str(source)
-        opened: Any = ViTModel.from_pretrained(self.source, dtype=torch.float32, output_loading_info=True)
-        module, missing = cast(ViTModel, opened[0]), opened[1]["missing_keys"]
-        if any(key.startswith("pooler.") for key in missing):
-            module.pooler = None  # the checkpoint has none; a random one must not be written as if it had
+        module = open_exactly(ViTModel, self.source, unread=("classifier.",), optional=("pooler.",))
         self.module = module.eval().to(device)
         config: Any = module.config
         self.policy = image_policy(self.source, DEFAULT)
         self.revision = revision_of(config, self.source)
+        self.source = at_commit(self.source, self.revision)
         heads, blocks = config.num_attention_heads, config.num_hidden_layers
         self.units = one_stage(blocks, heads, config.hidden_size)
         self.sites = tuple(isotropic_site(b, heads, "attention", "o_proj", "mlp", "layernorm_before") for b in range(blocks))

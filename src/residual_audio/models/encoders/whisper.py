@@ -7,18 +7,21 @@ from pathlib import Path
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from transformers import WhisperFeatureExtractor
-from transformers.models.whisper.modeling_whisper import WhisperEncoder as WhisperModel
+from transformers import WhisperConfig, WhisperFeatureExtractor, WhisperModel
+from transformers.models.whisper.modeling_whisper import WhisperEncoder as WhisperTower
 
 from ...audio import MelSpec, Preprocessing
 from ..encoder import Encoder, EncoderError, StageSite
-from ..files import revision_of, write_pretrained
+from ..files import at_commit, pinned, revision_of, write_pretrained
 from ..isotropic import NEUTRAL_LOGIT_SCALE, IsotropicEncoder, isotropic_site, one_stage
 from ..loading import Loading
 from ..readout import PooledReadout
 from ..registry import ENCODERS, EncoderKind, KnownModel, directory
+from ..weights import open_exactly
 
 SECONDS, CONV_STRIDE = 10.0, 2
+# In the config of a checkpoint that we wrote: the window that it was used with, so that it reopens as it was.
+WINDOW = "window_seconds"
 
 
 class WhisperEncoder(IsotropicEncoder):
@@ -28,12 +31,16 @@ class WhisperEncoder(IsotropicEncoder):
     fraction of padding every clip to 30 s with silence.
     """
 
-    module: WhisperModel
+    module: WhisperTower
+    policy: Preprocessing
 
-    def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu", seconds: float = SECONDS) -> None:
+    def __init__(
+        self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu", seconds: float | None = None
+    ) -> None:
         self.source, self.name = str(source), name or str(source)
-        module = WhisperModel.from_pretrained(str(source), dtype=torch.float32)
-        extractor = WhisperFeatureExtractor.from_pretrained(str(source))
+        module = open_encoder(self.source)
+        seconds = getattr(module.config, WINDOW, SECONDS) if seconds is None else seconds
+        extractor = WhisperFeatureExtractor.from_pretrained(**pinned(self.source))
         rate, hop = extractor.sampling_rate, extractor.hop_length
         positions = round(seconds * rate / hop / CONV_STRIDE)
         if not 0 < positions <= module.config.max_source_positions:
@@ -49,6 +56,7 @@ class WhisperEncoder(IsotropicEncoder):
             ),
         )
         self.revision = revision_of(module.config, self.source)
+        self.source = at_commit(self.source, self.revision)
         self.dim, self.logit_scale = module.config.d_model, NEUTRAL_LOGIT_SCALE
         heads = module.config.encoder_attention_heads
         self.units = one_stage(len(module.layers), heads, self.dim)
@@ -63,13 +71,23 @@ class WhisperEncoder(IsotropicEncoder):
         return states.mean(1)
 
     def write(self, folder: Path) -> Path:
-        """With the whole position table of the checkpoint, however short the window is here."""
-        whole = WhisperModel.from_pretrained(self.source, dtype=torch.float32)
+        """With the whole position table of the checkpoint, however short the window is here; the window goes into its config."""
+        whole = open_encoder(self.source)
         whole.load_state_dict({k: v for k, v in self.module.state_dict().items() if not k.startswith("embed_positions.")}, strict=False)
+        setattr(whole.config, WINDOW, self.policy.seconds)
         return write_pretrained(whole, self.source, folder)
 
 
-def keep_positions(module: WhisperModel, positions: int) -> None:
+def open_encoder(source: str) -> WhisperTower:
+    """The encoder of a checkpoint that is one, or of a whole Whisper, as the hub has them."""
+    config = WhisperConfig.from_pretrained(**pinned(source))
+    if WhisperTower.__name__ in (config.architectures or ()):
+        return open_exactly(WhisperTower, source)
+    whole = open_exactly(WhisperModel, source, unread=("proj_out.",))
+    return whole.encoder
+
+
+def keep_positions(module: WhisperTower, positions: int) -> None:
     """Shorten the encoder's window to its first ``positions`` tokens."""
     weight = module.embed_positions.weight.data[:positions].clone()
     module.embed_positions = nn.Embedding.from_pretrained(weight, freeze=True)
@@ -77,7 +95,7 @@ def keep_positions(module: WhisperModel, positions: int) -> None:
 
 
 def open_whisper(source: str, device: str | torch.device, options: Loading) -> Encoder:
-    return WhisperEncoder(directory(source), source, device, SECONDS if options.seconds is None else options.seconds)
+    return WhisperEncoder(directory(source), source, device, options.seconds)
 
 
 ENCODERS.add(

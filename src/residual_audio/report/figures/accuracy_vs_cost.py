@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from .accuracy_vs_parameters import name_points
 from .drawing import FIGURES, Context, Drawing, Tables, count, footer
-from .style import GREY, SINGLE, new_figure, plain, stage_colour
+from .marks import legend_above
+from .pairs import Colour, looks
+from .style import GREY, SINGLE, new_figure, plain
 
 SMALLEST, LARGEST = 3.0, 10.0  # points: the diameters of one trained number and of ten million
 
@@ -25,11 +28,31 @@ def written(trained: float, seconds: float) -> str:
     return f"{size} · {seconds:.0f} s"
 
 
-def plot(tables: Tables, context: Context) -> Figure:
-    rows = tables["comparison_summary"].dropna(subset=["accuracy", "other"]).reset_index(drop=True)
+def draw_ways(axes: Axes, tables: Tables, colours: dict[str, Colour], column: str) -> bool:
+    """Every method at parts of its strength, where a comparison has them; whether it has."""
+    table = tables.get("comparison_strength")
+    if table is None or column not in table:
+        return False
+    for method, way in table.dropna(subset=[column]).groupby("method", sort=False):
+        way, colour = way.sort_values("tau"), colours[str(method)]
+        axes.plot(100 * way[column], 100 * way["accuracy"], "-", marker=".", color=colour, linewidth=0.7, markersize=2, alpha=0.7, zorder=2)
+    return True
+
+
+def plot(
+    tables: Tables,
+    context: Context,
+    column: str = "other",
+    across: str = "accuracy on other data (%)",
+    up: str = "accuracy on the task (%)",
+    title: str = "Accuracy and what it costs elsewhere",
+) -> Figure:
+    """``column``: what stands for elsewhere."""
+    rows = tables["comparison_summary"].dropna(subset=["accuracy", column]).reset_index(drop=True)
+    look = looks(rows)
     figure, grid = new_figure(SINGLE, 3.2)
     axes = grid[0, 0]
-    x, y = 100 * rows["other"].to_numpy(float), 100 * rows["accuracy"].to_numpy(float)
+    x, y = 100 * rows[column].to_numpy(float), 100 * rows["accuracy"].to_numpy(float)
     low, high = (100 * rows[name].to_numpy(float) for name in ("low", "high"))
     sizes = diameters(rows["trained"].to_numpy(float))
     room = max(4.0, 0.15 * np.ptp(x)), max(4.0, 0.12 * (np.nanmax(high) - np.nanmin(low)))
@@ -37,15 +60,21 @@ def plot(tables: Tables, context: Context) -> Figure:
     axes.set_ylim(max(0.0, np.nanmin(low) - room[1]), min(104.0, np.nanmax(high) + room[1]))
     axes.axvline(x[0], color=GREY, linewidth=0.5, linestyle=":", zorder=1)
     for i in range(len(rows)):
-        axes.plot([x[i]] * 2, [low[i], high[i]], color=stage_colour(i), linewidth=0.9, zorder=2)
-        axes.plot([x[i]], [y[i]], "o", color=stage_colour(i), markersize=sizes[i], markeredgewidth=0, zorder=3)
-    axes.set_xlabel("accuracy on other data (%)")
-    axes.set_ylabel("accuracy on the task (%)")
-    axes.set_title("Accuracy and what it costs elsewhere")
+        marker = look.markers[i] if look.handles else "o"
+        axes.plot([x[i]] * 2, [low[i], high[i]], color=look.colours[i], linewidth=0.9, zorder=2)
+        axes.plot([x[i]], [y[i]], marker, color=look.colours[i], markersize=sizes[i], markeredgewidth=0, zorder=3)
+    ways = draw_ways(axes, tables, dict(zip(rows["method"], look.colours, strict=True)), column)
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    axes.set_title(title)
     footer(
         figure, tables, context, count(len(rows), "method"), "lines: 95 % intervals", f"dotted: {plain(rows['method'][0], 24)}",
-        "below names: trained numbers · seconds per fold",
+        "larger: more trained numbers" if look.handles else "below names: trained numbers · seconds per fold",
+        "curves: parts of the strength τ" if ways else "",
     )  # fmt: skip
+    if look.handles:
+        legend_above(figure, look.handles, 4)
+        return figure
     figure.draw_without_rendering()
     spots = axes.transData.transform(np.column_stack([x, y]))
     half = sizes * figure.dpi / 144
@@ -53,7 +82,7 @@ def plot(tables: Tables, context: Context) -> Figure:
     ends = [axes.transData.transform([(a, b), (a, c)]) for a, b, c in zip(x, low, high, strict=True)]
     taken += [Bbox.from_extents(a[0] - 1, a[1], b[0] + 1, b[1]) for a, b in ends]
     names = [f"{plain(r.method, 24)}\n{written(r.trained, r.seconds)}" for r in rows.itertuples()]
-    name_points(figure, axes, names, spots, taken, [stage_colour(i) for i in range(len(rows))])
+    name_points(figure, axes, names, spots, taken, look.colours)
     return figure
 
 

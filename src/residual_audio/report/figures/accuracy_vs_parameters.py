@@ -13,8 +13,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import Bbox, ScaledTranslation
 
 from .drawing import FIGURES, Context, Drawing, Tables, count, footer
+from .marks import legend_above
 from .numbers import SUPERSCRIPT
-from .style import GREY, MARKERS, SINGLE, SMALL, new_figure, plain, stage_colour
+from .pairs import looks
+from .style import GREY, SINGLE, SMALL, new_figure, plain
 
 APART = 7.0  # points between methods that train equally many numbers
 RINGS = (6.0, 10.0, 15.0, 21.0, 28.0, 36.0, 46.0)  # points from a marker to its name, tried in this order
@@ -113,7 +115,10 @@ def name_points(figure: Figure, axes: Axes, names: list[str], spots: np.ndarray,
 
 def plot(tables: Tables, context: Context) -> Figure:
     rows = tables["comparison_summary"].dropna(subset=["trained", "accuracy"]).reset_index(drop=True)
-    rows = rows.reindex(columns=["method", "trained", "accuracy", "low", "high"]).astype(dict.fromkeys(("accuracy", "low", "high"), float))
+    kept = [c for c in ("adaptation", "classifier") if c in rows]
+    rows = rows.reindex(columns=[*kept, "method", "trained", "accuracy", "low", "high"]).astype(
+        dict.fromkeys(("accuracy", "low", "high"), float)
+    )
     rows[["accuracy", "low", "high"]] *= 100
     figure, grid = new_figure(SINGLE, 3.0)
     axes = grid[0, 0]
@@ -125,9 +130,10 @@ def plot(tables: Tables, context: Context) -> Figure:
     axes.set_ylim(max(0.0, ends.min() - room), min(100.0 + room / 3, ends.max() + room))
     axes.set_ylabel("accuracy (%)")
     axes.set_title("Accuracy and what is trained for it")
-    colours = [stage_colour(i) for i in range(len(rows))]
+    look = looks(rows)
+    colours = look.colours
     moves = [axes.transData + ScaledTranslation(s / 72, 0, figure.dpi_scale_trans) for s in shifts(trained)]
-    for row, colour, move, marker in zip(rows.itertuples(), colours, moves, MARKERS * (1 + len(rows) // len(MARKERS)), strict=False):
+    for row, colour, move, marker in zip(rows.itertuples(), colours, moves, look.markers, strict=True):
         if np.isfinite([row.low, row.high]).all():
             axes.plot([row.trained] * 2, [row.low, row.high], color=colour, linewidth=0.9, transform=move, zorder=2)
         axes.plot([row.trained], [row.accuracy], marker, color=colour, markersize=4.5, markeredgewidth=0, transform=move, zorder=3)
@@ -135,6 +141,9 @@ def plot(tables: Tables, context: Context) -> Figure:
         figure, tables, context, count(len(rows), "method"), "lines: 95 % intervals over groups of clips" if intervals else "",
         "side by side: equally many numbers" if len(np.unique(trained)) < len(trained) else "",
     )  # fmt: skip
+    if look.handles:
+        legend_above(figure, look.handles, 4)
+        return figure
     figure.draw_without_rendering()  # where everything is, in pixels
     spots = np.array([move.transform((x, y)) for move, x, y in zip(moves, trained, rows["accuracy"], strict=True)]).reshape(-1, 2)
     half = 3.0 * figure.dpi / 72

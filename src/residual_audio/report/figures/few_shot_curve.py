@@ -11,7 +11,8 @@ from matplotlib.ticker import NullLocator
 
 from .drawing import FIGURES, Context, Drawing, Tables, footer
 from .marks import legend_above
-from .style import MARKERS, SINGLE, new_figure, plain, stage_colour
+from .pairs import looks
+from .style import SINGLE, new_figure, plain
 
 ALL = "all"
 APART = 0.07  # octaves between methods at one point, so that their intervals do not hide each other
@@ -44,10 +45,12 @@ def plot(tables: Tables, context: Context) -> Figure:
     figure, grid = new_figure(SINGLE, 2.9)
     axes = grid[0, 0]
     axes.set_xscale("log", base=2)
+    look = looks(table.drop_duplicates("method"))
     handles = []
-    for i, method in enumerate(methods):
-        colour, marker = stage_colour(i), MARKERS[i % len(MARKERS)]
-        draw_method(axes, table[table["method"] == method], where, APART * (i - (len(methods) - 1) / 2), colour, marker)
+    for i, (method, colour, marker) in enumerate(zip(methods, look.colours, look.markers, strict=True)):
+        draw_method(
+            axes, table[table["method"] == method], where, APART * min(1.0, 6 / len(methods)) * (i - (len(methods) - 1) / 2), colour, marker
+        )
         handles.append(Line2D([], [], color=colour, marker=marker, markersize=4, markeredgewidth=0, linewidth=1.0, label=plain(method, 24)))
     present = [s for s in where if (table["shots"] == s).any()]
     axes.set_xticks([where[s] for s in present], labels=present)
@@ -55,7 +58,7 @@ def plot(tables: Tables, context: Context) -> Figure:
     axes.set_xlim(min(where[s] for s in present) / 1.35, max(where[s] for s in present) * 1.35)
     axes.set(xlabel="clips per class, N", ylabel="accuracy (%)")
     axes.margins(y=0.08)
-    legend_above(figure, handles, min(3, len(handles)))
+    legend_above(figure, look.handles or handles, 4 if look.handles else min(3, len(handles)))
     full = float(table.loc[table["shots"] == ALL, "seen"].max()) if "seen" in table else np.nan
     footer(
         figure, tables, context, "N clips per class in all, a quarter of them to stop on",

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from ...analysis.measures import MEASURES
+from ...analysis.measures import MEASURES, ONE
 from .drawing import FIGURES, Context, Drawing, Tables, count, footer, left_out, neighbours_text
 from .marks import depth_axis, strip_positions, title_above_stages
 from .numbers import in_order
@@ -45,12 +45,20 @@ def draw_measure(axes: Axes, heads: pd.DataFrame, column: str, ceiling: bool) ->
         axes.hlines(tops, tops.index - 0.5, tops.index + 0.5, color=GREY, linewidth=0.8, linestyle=":", zorder=1)
 
 
+def with_single_clips(panel: Panel, heads: pd.DataFrame) -> list[str]:
+    """A measure of neighbours stands beside itself with one clip per recording, where the run has recordings of several clips."""
+    if len(panel.measures) > 1:
+        return list(panel.measures)
+    return [*panel.measures, *(name for name in (f"{m}_{ONE}" for m in panel.measures) if name in heads and heads[name].notna().any())]
+
+
 def plot(panel: Panel, tables: Tables, context: Context) -> Figure:
     heads = in_order(tables["heads"])
-    columns = len(panel.measures)
+    names = with_single_clips(panel, heads)
+    columns = len(names)
     width = SINGLE if columns == 1 else DOUBLE
     figure, grid = new_figure(width, 2.5, 1, columns, sharey=True)
-    shown = [MEASURES[name] for name in panel.measures]
+    shown = [MEASURES[name] for name in names]
     titles = [m.title if columns > 1 else f"{m.title} of each head" for m in shown]
     for axes, measure, title in zip(grid[0], shown, titles, strict=True):
         draw_measure(axes, heads, measure.name, panel.ceiling)
@@ -66,7 +74,6 @@ def plot(panel: Panel, tables: Tables, context: Context) -> Figure:
     else:
         first.set_ylim(bottom=0)
     title_above_stages(first, f"{panel.letter}  {titles[0]}")
-    names = list(panel.measures)
     missing = int(heads[names].isna().any(axis=1).sum())
     errors = [f"{column}_se" for column in names if f"{column}_se" in heads and heads[f"{column}_se"].gt(0).any()]
     footer(

@@ -19,8 +19,10 @@ function el(tag, attributes = {}, ...children) {
 }
 const fill = (node, ...children) => node.replaceChildren(...children.flat(9).filter((c) => c != null && c !== false));
 const number = (v, digits = 3) => (v == null || Number.isNaN(v) ? "–" : Number(v.toPrecision(digits)).toString().replace("-", "−"));
-const percent = (v, digits = 1) => (v == null ? "–" : `${(100 * v).toFixed(digits)} %`);
-const signed = (v, digits = 1) => (v == null ? "–" : `${v < 0 ? "−" : "+"}${Math.abs(v).toFixed(digits)}`);
+// Halves away from zero, by the digits that a number is written with: as tables and screens round.
+const fixed = (v, digits) => (Math.abs(v) < 1e-6 ? 0 : Math.sign(v) * (Math.round(Number(`${Math.abs(Number(v.toPrecision(12)))}e${digits}`)) / 10 ** digits)).toFixed(digits);
+const percent = (v, digits = 1) => (v == null ? "–" : `${fixed(100 * v, digits)} %`);
+const signed = (v, digits = 1) => (v == null ? "–" : `${v < 0 ? "−" : "+"}${fixed(Math.abs(v), digits)}`);
 const short = (text, length = 22) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
 // plotly reads a few tags in labels; escaped, they are text there too.
 const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
@@ -32,7 +34,13 @@ function readAddress() {
   const address = new URLSearchParams(location.hash.slice(1));
   for (const key of KEYS) state[key] = address.get(key) ?? "";
   if (!views.some((v) => v.id === state.view)) state.view = views[0].id;
-  if (!(state.head in indexOf)) state.head = firstHead();
+  if (!Object.hasOwn(indexOf, state.head)) state.head = firstHead();
+  // Numbers that are none would be drawn as such; without them a view opens as it does at first.
+  const isNumber = (text) => text.trim() !== "" && Number.isFinite(Number(text));
+  for (const key of ["pc", "strength"]) if (!isNumber(state[key])) state[key] = "";
+  state.gains = state.gains.split(";").filter((one) => isNumber(one.split(":")[1] ?? "")).join(";");
+  const box = state.brush.split(",");
+  if (box.length !== 4 || !box.every(isNumber)) state.brush = "";
 }
 function firstHead() {
   const fisher = D.measures.find((m) => m.key === "fisher") ?? D.measures[0];
@@ -46,6 +54,10 @@ function set(patch) {
   history.replaceState(null, "", `#${new URLSearchParams(kept)}`);
   refresh(new Set(changed));
 }
+function show(view, news) {
+  if (!view.built) { view.built = true; view.build(view.panel); }
+  view.update?.(news);
+}
 function refresh(changed) {
   for (const view of views) {
     const open = view.id === state.view;
@@ -56,8 +68,15 @@ function refresh(changed) {
     if (open && view.waiting.size) {
       const news = view.waiting;
       view.waiting = new Set();
-      if (!view.built) { view.built = true; view.build(view.panel); }
-      view.update?.(news);
+      try {
+        show(view, news);
+      } catch {
+        // An address that this page does not understand: the view as it opens at first.
+        for (const key of KEYS) if (key !== "view" && key !== "head") state[key] = "";
+        view.built = false;
+        view.panel.replaceChildren();
+        show(view, new Set(KEYS));
+      }
     }
   }
   schedule();

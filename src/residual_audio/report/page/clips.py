@@ -16,7 +16,7 @@ from ...audio import read
 from ...data import Clip
 from ...extraction import Run
 from ...images import as_rgb
-from ...media import MediaError
+from ...media import MediaError, reading
 from .audio import RATE, SECONDS, encoded, spectrogram
 from .pack import base64_of
 
@@ -65,7 +65,8 @@ def shown_clips(
         clip = Clip(str(clips["id"][row]), str(clips["path"][row]), str(clips["label"][row]))
         record: dict[str, Any] = {"id": clip.id, "class": position[clip.label]}
         try:
-            record |= {"image": thumbnail(clip.source)} if media == "image" else sound_record(clip.source, audio, out)
+            with reading(clip.source):
+                record |= {"image": thumbnail(clip.source)} if media == "image" else sound_record(clip.source, audio, out)
         except MediaError as error:
             record["error"] = str(error)
         shown.append(record)

@@ -2,7 +2,8 @@ r"""What the page needs of a model: direct effects of gains, and maps of clips; 
 
 With norms held, a head output z enters a clip's score for a class only through $\sum_p \langle q_p, \sum_m \omega_{m,p}\, z_{m,p} \rangle$,
 so gains g on axes φ about a mean μ change the score by exactly $\sum_a (g_a - 1)\, v_a$ as a *direct effect*, where $v_a$ is the score
-of $\varphi_a \varphi_a^\top (z - \mu)$. The page keeps the v of some clips and adds them up in the browser.
+of $\varphi_a \varphi_a^\top (z - \mu)$; of a full matrix, $w_a \varphi_a^\top (z - \mu)$ (``directions.py``). The page keeps the v of
+some clips and adds them up in the browser.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ...adaptation.attach import attached
+from ...adaptation.directions import directions
 from ...adaptation.gain import ResiDual
 from ...data import Clip
 from ...decomposition.direct import weighted_positions
@@ -39,14 +41,16 @@ WITHOUT_ADAPTER = 32  # heads that get a slider per axis where nothing was learn
 class Knobs:
     """Axes with a slider each: of ``heads`` (labels), ``axes [head, axis, d_head]``, ``mean [every head, d_head]`` and learned ``gain``.
 
-    Gains of one change nothing; ``dropped`` says that the adapter writes no mean back (the papers' way).
+    Gains of one change nothing; ``written``: where what lies along an axis is added. ``dropped``: how much of the mean the adapter does not
+    write back (the papers' way: all of it).
     """
 
     heads: tuple[str, ...]
     axes: list[Float[Tensor, "_ _"]]
     gain: list[Float[Tensor, " _"]]
     mean: list[Float[Tensor, " _"]]
-    dropped: bool = False
+    written: list[Float[Tensor, "_ _"]]
+    dropped: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -73,22 +77,25 @@ def knobs(run: Run, residual: ResiDual | None, best: Sequence[str] = ()) -> Knob
     place = {u.label: i for i, u in enumerate(heads)}
     mean = list(basis.mean)
     labels: list[str] = []
-    axes, gains = [], []
+    axes, gains, written = [], [], []
     for one in residual.sets if residual else ():
-        if one.place.form != "heads":
+        if one.place.kind != "heads":
             continue
         for i, label in enumerate(one.place.labels):
             labels.append(label)
-            axes.append(one.axes[i])
-            gains.append(one.gain[i].expand(len(one.axes[i])))
+            found = directions(one, i)
+            axes.append(found.read)
+            gains.append(found.gain)
+            written.append(found.written)
             mean[place[label]] = one.mean[i].to(mean[0])
     if not labels:
         last = max(u.stage for u in heads)
         labels = list(best[:WITHOUT_ADAPTER]) or [u.label for u in heads if u.stage == last][:WITHOUT_ADAPTER]
-        axes = [basis.axes[place[label]] for label in labels]
+        axes = written = [basis.axes[place[label]] for label in labels]
         gains = [torch.ones(len(a)) for a in axes]
-    plain = [a.float() for a in axes], [g.detach().float() for g in gains], [m.float() for m in mean]
-    return Knobs(tuple(labels), *plain, dropped=residual is not None and residual.mean == "drop")
+    plain = [a.float() for a in axes], [g.detach().float() for g in gains], [m.float() for m in mean], [w.float() for w in written]
+    strength = residual.sets[0].tau if residual is not None and residual.mean == "drop" else 0.0
+    return Knobs(tuple(labels), *plain, dropped=strength)
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,7 @@ def turned_shares(scoring: Scoring, turned: Knobs) -> Turned:
             label = f"S{site.stage}B{site.block}H{h}"
             if label in turned.heads:
                 axes = turned.axes[turned.heads.index(label)].to(summed)
-                along = torch.einsum("pko,ak->pao", through[h], axes)
+                along = torch.einsum("pko,ak->pao", through[h], turned.written[turned.heads.index(label)].to(summed))
                 axis[label] = torch.einsum("cpa,pao->cao", about @ axes.T, along)
                 means[label] = torch.einsum("cp,pko,k->co", held.sum(1), through[h], mean)
     return Turned(torch.stack(whole, 1), [axis[label] for label in turned.heads], [means[label] for label in turned.heads])
@@ -219,7 +226,7 @@ def page_effects(
             shares, base = turned_shares(scoring, turned), cosines(scoring.recording.embedding)
             whole, axis = scoring.scores(shares.whole, classes), [scoring.scores(a, classes) for a in shares.axis]
             means = torch.stack(shares.mean, 1).sum(1, keepdim=True)
-            dropped = -scoring.scores(means, classes)[:, 0] if turned.dropped else torch.zeros_like(base)
+            dropped = -turned.dropped * scoring.scores(means, classes)[:, 0] if turned.dropped else torch.zeros_like(base)
             adapted = None
             if residual is not None:
                 with attached(encoder, residual.to(encoder.device, encoder.dtype)):

@@ -19,9 +19,12 @@ function loadEqualiser() {
   });
 }
 const two = (v) => v.toFixed(2).replace("-", "−");
-const strength = () => (D.equaliser.learned ? (state.strength === "" ? 1 : Number(state.strength) / 100) : 0);
+const strength = () => {
+  const asked = Number(state.strength) / 100;
+  return !D.equaliser.learned ? 0 : state.strength === "" || !Number.isFinite(asked) ? 1 : clamp(asked, 0, 1);
+};
 // Moved sliders, "S3B0H1:0.5;S3B0H1.2:1.5": a head's volume, or its axis.
-const moved = () => Object.fromEntries(state.gains.split(";").filter(Boolean).map((one) => { const [k, v] = one.split(":"); return [k, Number(v)]; }));
+const moved = () => Object.fromEntries(state.gains.split(";").filter(Boolean).map((one) => { const [k, v] = one.split(":"); return [k, Number(v)]; }).filter(([, v]) => Number.isFinite(v)));
 function move(key, value, rest) {
   const all = moved();
   if (Math.abs(value - rest) < 0.005) delete all[key]; else all[key] = value;

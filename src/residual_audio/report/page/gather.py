@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,8 @@ def class_titles(run: Run, labels: Sequence[str]) -> list[str]:
     """What the page calls the classes: the names that prompts use, where they tell the classes apart."""
     names = run.class_names
     titles = [names.get(label, label) for label in labels]
-    return [label if titles.count(title) > 1 else title for label, title in zip(labels, titles, strict=True)]
+    times = Counter(titles)
+    return [label if times[title] > 1 else title for label, title in zip(labels, titles, strict=True)]
 
 
 def table(folder: Path, name: str) -> pd.DataFrame | None:

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ...adaptation.directions import directions
 from ...adaptation.gain import ResiDual
 from ...data import clean_label
 from ...evaluation import centroid_directions
@@ -26,6 +27,11 @@ from .gather import class_titles, pool_rows, table
 from .model_part import ModelPart, top_clips
 
 COUNTED = 400  # clips that shares of variance are computed from
+# What the sliders' axes are where they were learned, strongest first.
+LEARNED_AXES = {
+    "axes": "the sliders are its learned axes (eigenvectors), strongest change first.",
+    "mixing": "the sliders are its singular directions, strongest first; what lies along one direction is written along another.",
+}
 
 
 @dataclass(frozen=True)
@@ -44,8 +50,8 @@ class Asked:
 
 def gains_by_head(residual: ResiDual | None) -> dict[str, np.ndarray]:
     """Learned gains by head label."""
-    sets = [s for s in residual.sets if s.place.form == "heads"] if residual is not None else []
-    return {label: s.gain[i].expand(s.axes.shape[1]).detach().cpu().numpy() for s in sets for i, label in enumerate(s.place.labels)}
+    sets = [s for s in residual.sets if s.place.kind == "heads"] if residual is not None else []
+    return {label: directions(s, i).gain.cpu().numpy() for s in sets for i, label in enumerate(s.place.labels)}
 
 
 def prompts(run: Run, encoder: Encoder, classes: Sequence[str], dictionary: Sequence[str] | None, words: int, template: str) -> Asked:
@@ -108,8 +114,10 @@ def model_part(
     effects, maps = page_effects(
         encoder, run, rows, asked.classes, turned, residual, mapped, asked.directions, asked.offset, advance
     )  # fmt: skip
-    other = sorted({s.place.form for s in residual.sets if s.place.form != "heads"}) if residual is not None else []
-    notes = [f"The adapter also has gains of {', '.join(other)}; the sliders show those of heads."] if other else []
+    other = sorted({s.place.kind for s in residual.sets if s.place.kind != "heads"}) if residual is not None else []
+    notes = [f"The adapter also changes {', '.join(other)}; the sliders show its heads."] if other else []
+    forms = sorted({s.form for s in residual.sets if s.place.kind == "heads"} & set(LEARNED_AXES)) if residual is not None else []
+    notes += [f"Form {form}: {LEARNED_AXES[form]}" for form in forms]
     return ModelPart(
         asked.classifier, effects.rows, effects.base.numpy(), effects.whole.numpy(), turned.heads, [a.numpy() for a in effects.axis],
         [g.numpy() for g in turned.gain], effects.dropped.numpy(), None if effects.adapted is None else effects.adapted.numpy(),

@@ -48,13 +48,18 @@ def comparison(folder: Path) -> dict[str, Any]:
     }
 
 
+def same_clips(dataset: dict[str, Any]) -> dict[str, Any]:
+    """What tells data sets apart, without the digest of file times, which an extraction keeps clip by clip."""
+    return {name: value for name, value in dataset.items() if name != "files"}
+
+
 def predictions(folder: Path, run: Run, targets: np.ndarray) -> dict[str, list[int]]:
     """Per method, the class chosen for each clip of the run by a model that did not see it (first repeat); empty for other clips.
 
     A comparison knows its clips by number, so the datasets must be the same, to the clip.
     """
     record = folder / "comparison" / "run.json"
-    if not record.exists() or json.loads(record.read_text())["dataset"] != run.info["dataset"]:
+    if not record.exists() or same_clips(json.loads(record.read_text())["dataset"]) != same_clips(run.info["dataset"]):
         return {}
     chosen: dict[str, np.ndarray] = {}
     for path in sorted((folder / "comparison" / "cells").glob("*-repeat0.safetensors")):

@@ -12,12 +12,12 @@ function extremes(key, low = false) {
 }
 function keyFigures() {
   const figures = [], a = D.meta.accuracy;
-  if (a) figures.push([percent(a.value), `of ${a.clips} clips right, the model as it is`, a.low == null ? a.classifier : `95 % [${(100 * a.low).toFixed(1)}, ${(100 * a.high).toFixed(1)}], ${a.classifier}`]);
+  if (a) figures.push([percent(a.value), `of ${a.clips} clips right, the model as it is`, a.low == null ? a.classifier : `95 % [${fixed(100 * a.low, 1)}, ${fixed(100 * a.high, 1)}], ${a.classifier}`]);
   for (const c of D.comparisons) {
     const best = [...c.rows].sort((p, q) => q.accuracy - p.accuracy)[0];
     const gains = c.rows.find((r) => r.method === "residual");
     for (const r of new Set([gains, best].filter(Boolean)))
-      figures.push([percent(r.accuracy), `${r.method}, cross-validated`, `95 % [${(100 * r.low).toFixed(1)}, ${(100 * r.high).toFixed(1)}], ${r.trained.toLocaleString("en")} trained parameters`]);
+      figures.push([percent(r.accuracy), `${r.method}, cross-validated`, `95 % [${fixed(100 * r.low, 1)}, ${fixed(100 * r.high, 1)}], ${r.trained.toLocaleString("en")} trained parameters`]);
   }
   figures.push([String(D.meta.units.heads), "heads", `in ${D.meta.units.blocks} blocks of ${D.meta.units.stages} stage${D.meta.units.stages > 1 ? "s" : ""}`]);
   const apart = extremes("fisher"), needed = extremes("margin_drop");
@@ -33,14 +33,14 @@ function comparisonCard(c) {
   plot(box, () => [{
     type: "scatter", mode: "markers", x: rows.map((r) => 100 * r.accuracy), y: rows.map((_, i) => i), marker: { size: 10, color: tone("--accent") },
     error_x: { type: "data", symmetric: false, array: rows.map((r) => 100 * (r.high - r.accuracy)), arrayminus: rows.map((r) => 100 * (r.accuracy - r.low)), color: tone("--faint"), thickness: 2, width: 5 },
-    customdata: rows.map((r) => `${plain(r.method)}: ${percent(r.accuracy)} [${(100 * r.low).toFixed(1)}, ${(100 * r.high).toFixed(1)}]`), hovertemplate: "%{customdata}<extra></extra>",
+    customdata: rows.map((r) => `${plain(r.method)}: ${percent(r.accuracy)} [${fixed(100 * r.low, 1)}, ${fixed(100 * r.high, 1)}]`), hovertemplate: "%{customdata}<extra></extra>",
   }], () => ({
     margin: { l: 8, r: 16, t: 8, b: 40 }, xaxis: { title: axisTitle("accuracy, % (bar: 95 % interval over groups of clips)") },
     yaxis: { tickvals: rows.map((_, i) => i), ticktext: rows.map((r) => plain(r.method)), range: [-0.6, rows.length - 0.4], showgrid: false, zeroline: false },
   }));
   const head = ["method", "trained", "accuracy %", "95 %", `difference from ${c.baseline}`, "p (Holm)"];
-  const body = c.rows.map((r) => [r.method, r.trained.toLocaleString("en"), `${(100 * r.accuracy).toFixed(1)} ± ${(100 * (r.std ?? 0)).toFixed(1)}`,
-    `${(100 * r.low).toFixed(1)} – ${(100 * r.high).toFixed(1)}`,
+  const body = c.rows.map((r) => [r.method, r.trained.toLocaleString("en"), `${fixed(100 * r.accuracy, 1)} ± ${fixed(100 * (r.std ?? 0), 1)}`,
+    `${fixed(100 * r.low, 1)} – ${fixed(100 * r.high, 1)}`,
     r.difference == null ? "" : `${signed(100 * r.difference)} [${signed(100 * r.difference_low)}, ${signed(100 * r.difference_high)}]`, r.p == null ? "" : r.p < 0.001 ? "< 0.001" : r.p.toFixed(3)]);
   return el("section", { class: "card wide" }, el("h2", {}, "Methods compared"),
     el("p", { class: "note" }, `${c.dataset ? `${c.model} on ${c.dataset}, ${c.clips} clips; ` : ""}same folds for all, every test clip scored once; ± is the standard deviation over folds.${c.baseline === "plain" ? " plain is the model as it is (zero-shot)." : ""}`), box, dataTable(head, body));

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...data import DATASETS, Shipped
 from ...evaluation.metrics import outcome
 from ...evaluation.significance import mean_interval
 from ...extraction import Run, StoreError
@@ -60,16 +63,25 @@ def write_page(
 def rendered(data: dict[str, Any]) -> str:
     """The template with styles, scripts, the plotting library and the data inside."""
     from jinja2 import Environment, FileSystemLoader
+    from markupsafe import Markup
     from plotly.offline import get_plotlyjs
 
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True)
+    plotly = get_plotlyjs().replace("</script", "<\\/script").replace("\r\n", "\n").replace("\r", "\n")
+    script = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
     return environment.get_template("template.html").render(
         title=data["meta"]["title"],
         style=(HERE / "page.css").read_text(encoding="utf-8"),
-        plotly=get_plotlyjs().replace("</script", "<\\/script"),
+        plotly=plotly,
         data=as_script(data),
-        script="\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS),
+        script=script,
+        scripts=Markup(" ".join(map(allowed, (script, plotly)))),
     )
+
+
+def allowed(script: str) -> str:
+    """A script as the page's own policy lets it run: by its hash, so that nothing else does."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def page_data(
@@ -82,7 +94,8 @@ def page_data(
         raise StoreError(f"{run.store.address} is remote; copy it here first")
     table = run.clips
     classes = sorted(table["label"].astype(str).unique())
-    targets = np.array([classes.index(str(label)) for label in table["label"]])
+    number = {label: i for i, label in enumerate(classes)}
+    targets = np.array([number[str(label)] for label in table["label"]])
     heads = run.units.where("head")
     labels = [u.label for u in heads]
     rows = part_rows(gather.pool_rows(table["label"].astype(str), clips), part)
@@ -179,7 +192,13 @@ def meta(run: Run, out: Path, targets: np.ndarray, part: ModelPart | None) -> di
         "accuracy": accuracy,
         "versions": info.get("versions", {}),
         "made": datetime.now(UTC).isoformat(timespec="minutes"),
-        "cite": [f"residual-audio {version('residual-audio')}", CITE],
+        "cite": [f"residual-audio {version('residual-audio')}", CITE, *credit(info["dataset"]["name"])],
         "model_notes": list(part.notes) if part is not None else [],
         "name": out.name,
     }
+
+
+def credit(dataset: str) -> list[str]:
+    """Whose sounds the page plays, where their licence asks for it."""
+    shipped = [source for source in DATASETS.values() if isinstance(source, Shipped) and source.name == dataset]
+    return [f"{source.name}: {source.credit}, {source.licence}" for source in shipped]
