@@ -1,6 +1,7 @@
 """Shape annotations are checked in every test; small checkpoints of the real layouts are made once a session."""
 
 import os
+import sys
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
@@ -96,6 +97,26 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("no ../shared beside the project: real weights and recordings are not at hand")
     return SHARED
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """The command in this process, where everything is imported already: ``command("ask", run, "rain")`` → exit code."""
+    from residual_audio.cli import main
+    from residual_audio.report.figures import style
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "DPI", 50)
+        patch.setenv("COLUMNS", "120")
+        patch.setenv("RESIDUAL_AUDIO_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+        def call(*words: object) -> int:
+            patch.setattr(sys, "argv", ["residual-audio", *map(str, words)])
+            with pytest.raises(SystemExit) as ended:
+                main()
+            return ended.value.code
+
+        yield call
 
 
 @pytest.fixture(autouse=True)

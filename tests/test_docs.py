@@ -14,6 +14,7 @@ import residual_audio as ra
 from residual_audio.adaptation.methods import METHODS
 from residual_audio.adaptation.recipe import all_options
 from residual_audio.cli import app
+from residual_audio.comparison.protocol import bare
 from residual_audio.comparison.search import plan
 from residual_audio.units import UnitTable
 
@@ -71,9 +72,9 @@ def test_every_command_is_one_that_the_command_line_takes(line):
         methods = given.get("methods") or given.get("method")
         chosen = list(METHODS) if methods == "all" else methods.split(",")
         recipe = ra.Recipe(**{name: given[name] for name in all_options() if given.get(name) is not None})
-        recipe.check(chosen)
+        recipe.check(bare(chosen))
         if verb == "search":
-            plan(UNITS, given["space"], recipe, given["settings"] or (), given["form"], given["method"])
+            plan(UNITS, given["space"], recipe, given["settings"] or (), given["kind"], given["method"])
 
 
 def test_commands_were_looked_at():

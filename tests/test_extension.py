@@ -1,6 +1,6 @@
-"""An addition is one file: a toy dataset, encoder, method, measure, classifier and figure, each a file put beside the others.
+"""An addition is one file: a toy dataset, encoder, method, form, measure, classifier and figure, each a file put beside the others.
 
-The package is copied, six files are added, nothing else is touched, and everything that goes over datasets, encoders, … knows them.
+The package is copied, seven files are added, nothing else is touched, and everything that goes over datasets, encoders, … knows them.
 """
 
 import json
@@ -53,12 +53,12 @@ ENCODERS.add(EncoderKind("toy", open_toy, own_names=("toy-model",), known=(Known
 from dataclasses import dataclass
 
 from ...options import option
-from ..options import Judged
+from ..options import MethodOptions
 from . import method
 
 
 @dataclass(frozen=True)
-class ToyOptions(Judged):
+class ToyOptions(MethodOptions):
     toy_noise: float = option(0.0, "How much noise `toy` adds.", least=0)
 
 
@@ -73,6 +73,18 @@ def toy(task, options):
         return setting.embeddings + options.toy_noise * noise
 
     return Adaptation(7, embed=embed)
+''',
+    "adaptation/forms/toy.py": '''
+"""Each axis gets what the next one has."""
+
+from . import FORMS, Form
+
+
+def turned(values, axes):
+    return axes.roll(1, -2) * (values - 1)[..., None]
+
+
+FORMS.add(Form("toy-form", "a toy: axes move up", lambda k: 1, 1.0, turned, None))
 ''',
     "analysis/measures/toy.py": '''
 """Twice the share of the first axis."""
@@ -91,9 +103,9 @@ MEASURES.add(
 """Centroids under another name."""
 
 from ..classifier import CLASSIFIERS, Classifier
-from .centroids import fit
+from .centroids import make
 
-CLASSIFIERS.add(Classifier("toy-classifier", "a toy: centroids again", fit))
+CLASSIFIERS.add(Classifier("toy-classifier", "a toy: centroids again", make))
 ''',
     "report/figures/toy.py": '''
 """Two measures against each other."""
@@ -140,7 +152,7 @@ def toys(tmp_path_factory):
     for name, text in TOYS.items():
         assert not (home / "residual_audio" / name).exists()
         (home / "residual_audio" / name).write_text(text.lstrip())
-    run, compare = str(home / "run"), str(home / "compare")
+    run, compare, adapter = (str(home / name) for name in ("run", "compare", "adapter"))
     commands = {
         "models": ["models"],
         "datasets": ["datasets"],
@@ -151,7 +163,22 @@ def toys(tmp_path_factory):
         "zero-shot": ["zero-shot", "toy-model", "toy-sounds", "--classifier", "toy-classifier"],
         "extract": ["extract", "toy-model", "toy-sounds", "--out", run],
         "analyze": ["analyze", run],
-        "compare": ["compare", "toy-model", "toy-sounds", "--methods", "plain,toy", "--toy-noise", "0.5", "--out", compare],
+        "compare": [
+            "compare",
+            "toy-model",
+            "toy-sounds",
+            "--methods",
+            "plain,toy",
+            "--toy-noise",
+            "0.5",
+            "--classifier",
+            "auto,toy-classifier",
+            "--out",
+            compare,
+        ],
+        "adapt --help": ["adapt", "--help"],
+        "adapt": ["adapt", "toy-model", "toy-sounds", "--form", "toy-form", "--units", "S3B1", "--epochs", "1", "--out", adapter],
+        "fold": ["fold", "toy-model", adapter, "--out", str(home / "folded")],
         "report": ["report", run, "--compare", compare, "--clips", "4", "--audio", "none", "--no-model"],
     }
     words = [sys.executable, "-c", PROGRAM, str(home), json.dumps(commands)]
@@ -184,13 +211,23 @@ def test_a_method_has_its_options_and_is_compared(toys):
     summary = pd.read_parquet(home / "compare" / "tables" / "comparison_summary.parquet").set_index("method")
     assert summary.trained["toy"] == 7
     recorded = json.loads((home / "compare" / "comparison.json").read_text())["settings"]["methods"]
-    assert recorded["toy"] == {"classifier": "auto", "toy_noise": 0.5}
+    assert recorded["toy"] == {"toy_noise": 0.5}
     assert "toy" in said["compare"]
+
+
+def test_a_form_is_learned_and_folds(toys):
+    home, said = toys
+    assert "toy-form (a toy: axes move up)" in " ".join(said["adapt --help"].replace("│", " ").split())
+    assert "residual --form toy-form" in said["compare --help"]
+    assert "toy-form" in (home / "adapter" / "README.md").read_text()
+    assert (home / "folded" / "model.safetensors").exists()
 
 
 def test_a_classifier_can_be_asked_for(toys):
     _, said = toys
-    assert "toy-classifier (a toy: centroids again)" in " ".join(said["zero-shot --help"].split())
+    for verb in ("zero-shot", "compare", "few-shot"):
+        assert "toy-classifier (a toy: centroids again)" in " ".join(said[f"{verb} --help"].replace("│", " ").split())
+    assert "toy+toy-classifier" in said["compare"]
 
 
 def test_a_measure_is_in_tables_help_screen_and_page(toys):

@@ -15,6 +15,8 @@ ROOMS = (
         "registry",
         "options",
         "writing",
+        "spelling",
+        "rounding",
         "media",
         "workers",
         "units",

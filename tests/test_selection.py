@@ -8,7 +8,8 @@ from residual_audio.ablation import ablate
 from residual_audio.ablation.engine import ABLATABLE
 from residual_audio.adaptation.adapt import adapt
 from residual_audio.adaptation.recipe import Recipe
-from residual_audio.adaptation.select import FORMS, choose_places
+from residual_audio.adaptation.select import PLACES as KINDS
+from residual_audio.adaptation.select import choose_places
 from residual_audio.data import load_dataset
 from residual_audio.extraction import extract
 from residual_audio.meaning import ask, describe
@@ -18,7 +19,7 @@ from residual_audio.units import WRITERS, SelectionError, UnitTable
 HTSAT = UnitTable(heads=((4,) * 2, (8,) * 2, (16,) * 6, (32,) * 2), d_head=(24,) * 4, d_model=(96, 192, 384, 768))
 PLACES = ["S0", "S3", "S2B1", "S3B0"]
 LABELS = ["S2B1H7", "S0B0H3", "S3B1M"]
-TEXTS = st.lists(st.sampled_from(["heads", "mlps", "blocks", "stages", *PLACES, *LABELS]), min_size=1, max_size=5).map(" ".join)
+TEXTS = st.lists(st.sampled_from(["heads", "mlps", "blocks", "stages", "last", *PLACES, *LABELS]), min_size=1, max_size=5).map(" ".join)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def run(encoder, data, tmp_path_factory):
 def test_what_adapt_changes_is_what_select_names(text):
     """Places are the selected units, grouped; a text that can be selected and is not adapted is refused for a stated reason."""
     try:
-        units = HTSAT.select(text, only=tuple(FORMS))
+        units = HTSAT.select(text, only=tuple(KINDS))
     except SelectionError as error:
         with pytest.raises(SelectionError) as told:
             choose_places(HTSAT, text)

@@ -35,7 +35,7 @@ STUDIES = [
     ("msclap", "stage", "zero", "prompts"),
     ("whisper", "head", "mean", "centroids"),
     ("whisper", "block", "zero", "probe"),
-    ("whisper", "mlp", "mean", "centroids"),
+    ("whisper", "mlp", "mean", "kernel"),
 ]
 
 
@@ -154,7 +154,7 @@ def test_drops_equal_the_slow_way(study, inputs):
     batch = inputs[encoder.name]
     whole = embeddings(encoder, batch)
     directions = class_directions(encoder, data) if encoder.has_text else None
-    fitted = CLASSIFIERS[classifier].fit(whole, data, directions, 3)
+    fitted = CLASSIFIERS[classifier].fit_folds(whole, data, directions, encoder.logit_scale, 3)
     means, table = slow_means(encoder, batch), result.table().set_index("label")
 
     def right_and_margin(scores):
@@ -407,7 +407,7 @@ def test_killed_and_run_again(whisper_dir, tmp_path, monkeypatch):
         ({"units": "all"}, "of the kind input"),
         ({"how": "noise"}, "zero or mean"),
         ({"classifier": "centroid"}, "did you mean centroids"),
-        ({"classifier": "prompts"}, "no text side.*use --classifier centroids or probe"),
+        ({"classifier": "prompts"}, "no text side.*use --classifier centroids or probe or gda"),
         ({"template": "laion"}, "centroids reads no prompts"),
         ({"folds": "random"}, "one of official, stratified"),
     ],

@@ -6,7 +6,7 @@ import torch
 
 from residual_audio.adaptation.learner import WeightLearner
 from residual_audio.adaptation.methods.finetune import finetune_learner
-from residual_audio.adaptation.methods.lora import LoraError, lora_learner, lora_targets
+from residual_audio.adaptation.methods.lora import LoraError, attention_parts, lora_learner
 from residual_audio.adaptation.streams import advanced, cache_streams
 from residual_audio.data import load_dataset
 from residual_audio.models import load_encoder
@@ -78,8 +78,8 @@ def test_lora_starts_as_the_model_and_touches_only_its_blocks(encoder, streams):
 
 
 def test_lora_names_what_it_cannot_find(encoder):
-    with pytest.raises(LoraError, match="no queries and values"):
-        lora_targets(encoder, set())
+    with pytest.raises(LoraError, match="no linear layers by the names query"):
+        attention_parts(encoder, set())
 
 
 def test_fine_tuning_trains_the_audio_side_of_a_copy(encoder, inputs):

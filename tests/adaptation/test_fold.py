@@ -1,4 +1,4 @@
-"""fold = hooked, for every form, on every layout; and what cannot be folded says so."""
+"""fold = hooked, for every form and kind of place, on every layout; and what cannot be folded says so."""
 
 import pytest
 import torch
@@ -6,12 +6,13 @@ from transformers import ClapModel
 
 from residual_audio.adaptation.attach import attached
 from residual_audio.adaptation.fold import FoldError, fold
+from residual_audio.adaptation.forms import FORMS
 from residual_audio.models import load_encoder
 from residual_audio.models.recording import record
 from tests.helpers.gains import made_up
 from tests.helpers.layouts import DISTINCT, clip_files, first_windows, open_layout
 
-FORMS = ["heads", "S0 heads", "blocks", "stages", "mlps", "embedding", "heads mlps blocks", "heads embedding"]
+SELECTIONS = ["heads", "S0 heads", "blocks", "stages", "mlps", "embedding", "heads mlps blocks", "heads embedding"]
 
 
 @pytest.fixture(scope="module", params=DISTINCT)
@@ -33,7 +34,7 @@ def outputs(encoder, batch, residual=None):
             return encoder.encode(features, batch[1])
 
 
-@pytest.mark.parametrize("selection", FORMS)
+@pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize("mean", ["keep", "drop"])
 def test_folding_equals_running(encoder, batch, selection, mean):
     residual = made_up(encoder, selection, mean)
@@ -64,23 +65,41 @@ def test_folding_is_exact_in_float64(encoder, batch, selection):
         encoder.module.to(torch.float32)
 
 
-def test_gains_of_one_are_the_identity(encoder, batch):
-    residual = made_up(encoder, "heads mlps blocks embedding", "keep")
-    residual = residual.with_gains([torch.ones_like(s.gain) for s in residual.sets])
-    assert (outputs(encoder, batch, residual) - outputs(encoder, batch)).abs().max() < 1e-6
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("truncated", [False, True])
+def test_every_form_folds(encoder, batch, form, truncated):
+    """Inside three axes, the others passed or dropped, the mean dropped; also at a part of its strength, where it is the way there."""
+    residual = made_up(encoder, "heads mlps", "drop", kept=3, form=form, truncated=truncated)
+    plain, live = outputs(encoder, batch), outputs(encoder, batch, residual)
+    scale = max(1.0, live.abs().max())
+    assert (live - plain).abs().max() > 1e-3 * live.abs().max(), "it does nothing, so the test proves nothing"
+    folded = fold(encoder, residual)
+    assert (outputs(folded, batch) - live).abs().max() < 1e-5 * scale
+    half = fold(encoder, residual.scaled(0.5))
+    assert (outputs(half, batch) - outputs(encoder, batch, residual.scaled(0.5))).abs().max() < 1e-5 * scale
+    between = zip(encoder.module.parameters(), folded.module.parameters(), half.module.parameters(), strict=True)
+    assert max(((a + b) / 2 - c).abs().max().item() for a, b, c in between) < 1e-5, "the weights are not half way"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_neutral_values_are_the_identity(encoder, batch, form):
+    residual = made_up(encoder, "heads mlps blocks embedding", "keep", form=form)
+    neutral = residual.with_values([torch.full_like(s.values, FORMS[form].neutral) for s in residual.sets])
+    for nothing in (neutral, residual.scaled(0.0)):
+        assert (outputs(encoder, batch, nothing) - outputs(encoder, batch)).abs().max() < 1e-6
 
 
 def test_a_gain_moves_only_its_own_axis(encoder, batch):
     """Of the head it belongs to; heads of the same block are untouched."""
     residual = made_up(encoder, "S0B0 heads", "keep")
     gains = residual.sets[0]
-    gain = torch.ones_like(gains.gain)
+    gain = torch.ones_like(gains.values)
     head = len(gain) - 1
     gain[head, 2] = 3.0
-    changed = residual.with_gains([gain])
+    changed = residual.with_values([gain])
     seen = []
     layer = encoder.module.get_submodule(encoder.sites[0].projection)
-    for active in (residual.with_gains([torch.ones_like(gain)]), changed):
+    for active in (residual.with_values([torch.ones_like(gain)]), changed):
         with torch.inference_mode(), attached(encoder, active.to(encoder.device, encoder.dtype)):
             handle = layer.register_forward_hook(lambda m, args, out: seen.append(args[0].double().unflatten(-1, (len(gain), -1))))
             encoder.encode(*batch)
@@ -96,7 +115,7 @@ def test_gradient_reaches_gains_only(encoder, batch):
     for parameter in encoder.module.parameters():
         parameter.requires_grad_(False)
     residual = made_up(encoder, "heads mlps", "keep").to(encoder.device, encoder.dtype)
-    gains = [s.gain.clone().requires_grad_() for s in residual.sets]
+    gains = [s.values.clone().requires_grad_() for s in residual.sets]
     with attached(encoder, residual, gains):
         encoder.encode(*batch).square().sum().backward()
     assert all(g.grad is not None and g.grad.abs().max() > 0 for g in gains)
@@ -130,7 +149,7 @@ def test_nothing_is_left_after_an_error(encoder, batch):
 def test_a_zero_gain_with_nowhere_to_go_is_refused(layout, request):
     encoder = open_layout(layout, request)
     residual = made_up(encoder, "embedding", "keep")
-    residual = residual.with_gains([torch.zeros_like(residual.sets[0].gain)])
+    residual = residual.with_values([torch.zeros_like(residual.sets[0].values)])
     with pytest.raises(FoldError, match="no bias"):
         fold(encoder, residual)
 

@@ -15,7 +15,7 @@ PUSH = "import sys; from residual_audio.adaptation.adapter import push_adapter; 
 PULL = """
 import torch, residual_audio as ra
 encoder = ra.load_encoder("tiny")
-print(sum(s.gain.sum().item() for s in ra.load_adapter("me/gains", encoder).sets))
+print(sum(s.values.sum().item() for s in ra.load_adapter("me/gains", encoder).sets))
 """
 
 
@@ -47,4 +47,4 @@ def test_an_adapter_goes_to_the_hub_and_comes_back(tmp_path):
         assert sorted(hub.files) == ["README.md", "adapter_config.json", "adapter_model.safetensors"]
         assert hub.files["adapter_model.safetensors"] == (folder / "adapter_model.safetensors").read_bytes()
         total = float(run(PULL, hub, tmp_path / "b"))
-    assert total == pytest.approx(sum(s.gain.sum().item() for s in residual.sets))
+    assert total == pytest.approx(sum(s.values.sum().item() for s in residual.sets))

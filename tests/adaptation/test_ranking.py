@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 
 from residual_audio.adaptation.attach import attached
+from residual_audio.adaptation.gain import Shape
 from residual_audio.adaptation.methods import METHODS
-from residual_audio.adaptation.methods.residual import GainOptions, places_of
+from residual_audio.adaptation.methods.residual import FormOptions, places_of
 from residual_audio.adaptation.prepare import prepare
 from residual_audio.adaptation.ranking import head_scores, some_training_clips, top_places
 from residual_audio.adaptation.recipe import Recipe
@@ -77,7 +78,7 @@ def test_ablation_is_the_rise_of_the_loss_without_the_head(task, encoder):
     places = choose_places(encoder.units, "S3B1H2 S3B1H20")
     found = head_scores(task, "ablation", places)
     rows = some_training_clips(task, 64)
-    start = starting(task, places, bases_of(task, places, "token"), "keep", tied=True)
+    start = starting(task, places, bases_of(task, places, "token"), "keep", Shape("scalar"))
 
     def loss(residual):
         with attached(encoder, residual):
@@ -90,7 +91,7 @@ def test_ablation_is_the_rise_of_the_loss_without_the_head(task, encoder):
 
 @pytest.mark.parametrize("by", ["fisher", "ablation", "text"])
 def test_the_top_heads_get_the_gains(task, by):
-    options = GainOptions(units="S3B1H0 S3B1H3 S3B1H4 S3B1H9", by=by, top=2, epochs=1)
+    options = FormOptions(form="gains", units="S3B1H0 S3B1H3 S3B1H4 S3B1H9", by=by, top=2, epochs=1)
     places = choose_places(task.encoder.units, options.units)
     scores = head_scores(task, by, places)
     expected = sorted(places[0].heads[i] for i in scores.topk(2).indices.tolist())

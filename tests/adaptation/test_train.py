@@ -100,7 +100,7 @@ def test_learning_helps_and_changes_only_gains(encoder, data, streams, residual)
     assert found.history[-1]["train_loss"] < found.history[1]["train_loss"]
     assert all(torch.equal(before[k], v) for k, v in encoder.module.state_dict().items())
     assert all(p.requires_grad for p in encoder.module.parameters())
-    moved = [(s.gain - 1).abs().max().item() for s in found.residual.sets]
+    moved = [(s.values - 1).abs().max().item() for s in found.residual.sets]
     assert max(moved) > 0.01
     # What came back is the best epoch, not the last one.
     with attached(encoder, found.residual):
@@ -108,7 +108,7 @@ def test_learning_helps_and_changes_only_gains(encoder, data, streams, residual)
     right = scores.argmax(1).eq(given.targets[given.stop]).float().mean().item()
     assert right == pytest.approx(found.best["stop_accuracy"], abs=1e-6)
     again = train_gains(residual, streams, given, how)
-    assert all(torch.equal(a.gain, b.gain) for a, b in zip(found.residual.sets, again.residual.sets, strict=True)), "not seeded"
+    assert all(torch.equal(a.values, b.values) for a, b in zip(found.residual.sets, again.residual.sets, strict=True)), "not seeded"
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "schedulefree"])
@@ -145,7 +145,7 @@ def test_cores_share_a_batch_without_changing_it(encoder, data, streams, residua
     learner.cores = Cores(encoder, cores)
     rows = np.array([3, 1, 40, 22, 9])
     goal, targets = objective(encoder, data), torch.from_numpy(data.targets)[rows]
-    gains = [s.gain.clone().requires_grad_() for s in residual.sets]
+    gains = [s.values.clone().requires_grad_() for s in residual.sets]
     with attached(encoder, residual, gains):
         expected = encoder.resume(streams.batch(rows), streams.block)
     loss = goal.loss(expected, torch.arange(5), targets, None)
@@ -161,7 +161,7 @@ def test_cores_share_a_batch_without_changing_it(encoder, data, streams, residua
 
 
 def test_penalties_pull_gains_towards_one_and_zero(encoder, data, streams, residual):
-    learner = GainLearner(residual.with_gains([torch.full_like(s.gain, 3.0) for s in residual.sets]), streams)
+    learner = GainLearner(residual.with_values([torch.full_like(s.values, 3.0) for s in residual.sets]), streams)
     course = Course(learner, lesson(data, objective(encoder, data)), Training(decay=0.5, l1=0.25))
     course.penalty()
     assert all(torch.allclose(p.grad, torch.tensor(2 * 0.5 * (3.0 - 1.0) + 0.25)) for p in learner.parameters)
@@ -213,9 +213,9 @@ def test_an_adapter_comes_back_as_it_was(encoder, residual, tmp_path):
     assert sorted(p.name for p in folder.iterdir()) == ["README.md", "adapter_config.json", "adapter_model.safetensors"]
     again = load_adapter(folder, encoder)
     assert [s.place for s in again.sets] == [s.place for s in residual.sets]
-    assert all(torch.equal(a.gain, b.gain) and torch.equal(a.axes, b.axes) for a, b in zip(again.sets, residual.sets, strict=True))
+    assert all(torch.equal(a.values, b.values) and torch.equal(a.axes, b.axes) for a, b in zip(again.sets, residual.sets, strict=True))
     assert encoder.revision in (folder / "README.md").read_text()
-    save_adapter(folder, encoder, residual)
+    save_adapter(folder, encoder, residual, replace=True)
     assert [p.name for p in tmp_path.iterdir()] == ["adapter"], "a half-written one was left behind"
 
 

@@ -121,10 +121,19 @@ def test_both_protocols_are_what_they_say(done):
         json.loads((out / "tiny" / "kfold" / f"esc50-{folds}" / "run.json").read_text())["settings"] for folds in ("stratified", "official")
     )
     assert theirs["folds"] == "stratified"
-    given = {"mean": "drop", "start": 0.95, "logit_scale": 1.0, "decay": 0.0, "optimiser": "schedulefree", "rate": 0.01, "patience": 5}
+    given = {
+        "form": "gains",
+        "mean": "drop",
+        "start": 0.95,
+        "logit_scale": 1.0,
+        "decay": 0.0,
+        "optimiser": "schedulefree",
+        "rate": 0.01,
+        "patience": 5,
+    }
     assert theirs["recipe"] == {**given, "epochs": 1}
     assert ours["folds"] == "official"
-    assert ours["recipe"] == {"epochs": 1}
+    assert ours["recipe"] == {"form": "gains", "epochs": 1}
     cell = next((out / "tiny" / "baselines" / "esc50-as-they-did" / "comparison" / "cells").glob("residual-*"))
     with safe_open(cell, "pt") as file:
         assert json.loads(file.metadata()["options"])["units"] == "S0 stages"

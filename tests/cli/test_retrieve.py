@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -70,10 +71,48 @@ def data_captions(data) -> int:
     return len({text for clip in data.clips for text in clip.captions})
 
 
+def test_one_row_per_caption_of_real_notes(tmp_path):
+    """Against the same notes as the dataset has them: one row per note, or one per caption, with ids of their own and other endings."""
+    notes = load_dataset("notes").limited(20)
+    folder = Path(notes.clips[0].path).parent
+    rows = [(f"{c.id}.wav", text, c.group) for c in notes.clips for text in (*c.captions, f"a sound of {c.label}")]
+    table = pd.DataFrame(rows, columns=["file", "caption", "instrument"])
+    table.assign(id=range(len(table))).sample(frac=1, random_state=0).sort_values("caption").to_csv(tmp_path / "rows.csv", index=False)
+    words = ["retrieve", "tiny", f"table:{tmp_path}/rows.csv", "--path", "file", "--audio", folder, "--group", "instrument"]
+    done = CliRunner().invoke(app, [str(w) for w in [*words, "--out", tmp_path / "out"]])
+    assert done.exit_code == 0, done.output
+    stored = pd.read_parquet(tmp_path / "out" / "tables" / "retrieval.parquet").set_index(["direction", "measure"])
+    both = [replace(c, captions=(*c.captions, f"a sound of {c.label}")) for c in notes.clips]
+    expected = retrieve(load_encoder("tiny"), replace(notes, clips=tuple(both))).table().set_index(["direction", "measure"])
+    assert stored.candidates.to_dict() == expected.candidates.to_dict()
+    assert (stored.value - expected.value).abs().max() < 1e-9
+    assert (stored.high > stored.low).any()
+
+
+def test_human_captions_of_real_recordings(shared, tmp_path):
+    """Clotho's five captions of ESC-50's clips: of several clips cut from one upload, all are positives of its captions."""
+    table, audio = shared / "data" / "captions" / "esc50-clotho.csv", shared / "data" / "esc50" / "audio"
+    if not (table.exists() and audio.is_dir()):
+        pytest.skip("needs ESC-50 and its captions in ../shared/data")
+    options = ("--path", "esc50_filename", "--audio", audio, "--group", "freesound_id")
+    done = CliRunner().invoke(app, [str(w) for w in ("retrieve", "tiny", f"table:{table}", *options, "--out", tmp_path)])
+    assert done.exit_code == 0, done.output
+    rows = pd.read_csv(table)
+    texts = rows.filter(like="caption_").stack()
+    stored = pd.read_parquet(tmp_path / "tables" / "retrieval.parquet")
+    assert dict(zip(stored.direction, stored.candidates, strict=True)) == {
+        "text→audio": len(rows),
+        "audio→text": texts.str.split().str.join(" ").nunique(),
+    }
+    assert json.loads((tmp_path / "retrieval.json").read_text())["clips"]["errors"] == 0
+    queries = pd.read_parquet(tmp_path / "tables" / "retrieval_queries.parquet")
+    assert queries[queries.direction == "text→audio"].positives.max() == rows.freesound_id.value_counts().max()
+
+
 def test_gains_of_one_change_nothing(table, tmp_path):
     encoder = load_encoder("tiny")
     residual = made_up(encoder, "S3B1 heads", "keep")
-    save_adapter(tmp_path / "adapter", encoder, residual.with_gains([torch.ones_like(s.gain) for s in residual.sets]))
+    save_adapter(tmp_path / "adapter", encoder, residual.with_values([torch.ones_like(s.values) for s in residual.sets]))
     words = ["retrieve", "tiny", table, "--path", "file_name", "--caption", "caption_1", "--adapter", tmp_path / "adapter"]
     done = CliRunner().invoke(app, [str(w) for w in [*words, "--out", tmp_path / "out"]])
     assert done.exit_code == 0, done.output
@@ -86,10 +125,12 @@ def test_a_dataset_without_captions_says_how_to_give_them(table):
     assert isinstance(done.exception, EvaluationError)
     assert "--caption" in str(done.exception)
     with pytest.raises(DataError, match="no column 'nope'"):
-        captioned(str(table), Data(), "nope", "file_name")
+        captioned(str(table), Data(path="file_name"), "nope")
     with pytest.raises(typer.BadParameter, match="for tables and hf:"):
-        captioned("synthetic", Data(), "caption", None)
+        captioned("synthetic", Data(), "caption")
     with pytest.raises(typer.BadParameter, match="single column"):
-        captioned("hf:me/data", Data(), "a,b", None)
+        captioned("hf:me/data", Data(), "a,b")
     with pytest.raises(typer.BadParameter, match="is no table"):
-        captioned("synthetic-captions", Data(), None, "path")
+        captioned("synthetic-captions", Data(path="path"), None)
+    with pytest.raises(typer.BadParameter, match="is no table"):
+        captioned("notes", Data(), None, table.parent)

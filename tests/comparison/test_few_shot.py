@@ -18,7 +18,7 @@ from residual_audio.models import load_encoder
 
 RECIPE = Recipe(units="S3B1 heads", epochs=2, rate=0.1, batch_size=32)
 SHOTS = [2, 5, None]
-METHODS = ["plain", "probe", "residual"]
+METHODS = ["plain", "plain+probe", "residual"]
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_the_command_leaves_table_and_figure_and_goes_on(data, tmp_path):
     first = CliRunner().invoke(app, words)
     assert first.exit_code == 0, first.output
     times = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.safetensors")}
-    assert len(times) == 2 * 2 * 5
+    assert len(times) == 2 * 2 * 5 * 2, "scores and embeddings of every method, point and fold"
     table = pd.read_csv(tmp_path / "tables" / "few_shot.csv", dtype={"shots": str})
     assert {"method", "shots", "accuracy", "std", "low", "high", "trained"} <= set(table)
     assert sorted(p.name for p in (tmp_path / "figures").iterdir()) == ["few_shot_curve.pdf", "few_shot_curve.png"]

@@ -86,7 +86,7 @@ def test_subsets_of_blocks_where_there_is_one_stage():
         stage_trials(three, RECIPE, "stages")
     with pytest.raises(EvaluationError, match=r"one stage of 12 blocks, which make 4095 subsets.*--space grid"):
         stage_trials(UnitTable(heads=((6,) * 12,), d_head=(64,), d_model=(384,)), RECIPE)
-    with pytest.raises(EvaluationError, match="unknown form"):
+    with pytest.raises(EvaluationError, match="unknown kind"):
         stage_trials(HTSAT, RECIPE, "layers")
 
 
@@ -220,7 +220,7 @@ def test_questions_without_an_answer(encoder, data, tmp_path):
         (dict(space="stages", settings=["rate=1"]), "take no --set"),
         (dict(space="grid"), "nothing varies"),
         (dict(space="stages"), "--units is what --space stages varies"),
-        (dict(space="grid", settings=["rate=1"], form="mlps"), "--form is read by --space stages"),
+        (dict(space="grid", settings=["rate=1"], kind="mlps"), "--kind is read by --space stages"),
         (dict(space="grid", settings=["rate=1"], trials=3), "--trials is read by --space optuna"),
         (dict(space="grid", settings=["rate=0.1:1"]), "a grid takes lists"),
         (dict(space="grid", settings=["rate=1"], method="plain"), "learns nothing"),

@@ -27,7 +27,7 @@ def data():
 
 
 def test_accuracy_interval_and_difference_have_one_weighting(encoder, data, tmp_path):
-    result = compare(encoder, data, tmp_path, ["plain", "probe", "top-heads"], protocol=Protocol(repeats=2, margin=0.1))
+    result = compare(encoder, data, tmp_path, ["plain", "plain+probe", "top-heads"], protocol=Protocol(repeats=2, margin=0.1))
     summary, cells = result.summary.set_index("method"), result.cells
     for name, row in summary.iterrows():
         own = cells[cells.method == name]
@@ -38,9 +38,9 @@ def test_accuracy_interval_and_difference_have_one_weighting(encoder, data, tmp_
     assert (summary.fold_mean - summary.accuracy).abs().max() > 0.005, "folds that weigh alike prove nothing"
     assert tuple(result.paired) == COLUMNS
     assert list(zip(result.paired.method, result.paired.against, strict=True)) == [
-        ("probe", "plain"),
+        ("plain+probe", "plain"),
         ("top-heads", "plain"),
-        ("top-heads", "probe"),
+        ("top-heads", "plain+probe"),
     ]
     for row in result.paired.itertuples():
         assert row.difference == pytest.approx(summary.accuracy[row.method] - summary.accuracy[row.against])

@@ -8,18 +8,19 @@ import pytest
 import torch
 from scipy import stats
 
-from residual_audio.adaptation.methods import METHODS, adapters
+from residual_audio.adaptation.methods import METHODS
 from residual_audio.adaptation.prepare import prepare
 from residual_audio.adaptation.recipe import Recipe, all_options
 from residual_audio.adaptation.task import FoldTask
 from residual_audio.data import load_dataset
+from residual_audio.evaluation import choose_classifier
 from residual_audio.evaluation.folds import fold_parts
 from residual_audio.models import load_encoder
 from residual_audio.options import OptionError, option_specs
 
 GIVEN = {"units": "S3B1 heads", "epochs": 3, "rate": 0.1, "batch_size": 32}
 # A value of each option that is not its default, where None or the default would not do.
-OTHER = {"kept": 4, "start": 0.9, "by": "ablation", "top": 8, "logit_scale": 5.0}
+OTHER = {"kept": 4, "retain": 4, "wide_form": "axes", "start": 0.9, "by": "ablation", "top": 8, "logit_scale": 5.0}
 
 
 def recipe_for(method, **more):
@@ -33,8 +34,8 @@ def setting():
 
 
 def scores_of(method, task, options):
-    learned = METHODS[method].run(task, options)
-    return task.scores(learned.embed(task.setting), options.classifier) if learned.scores is None else learned.scores
+    learned, judge = METHODS[method].run(task, options), choose_classifier("auto", task.encoder)
+    return task.scores(learned.embed(task.setting), judge) if learned.scores is None else learned.scores
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -46,7 +47,7 @@ def test_shuffled_labels_give_chance(setting, method):
     shuffled = torch.from_numpy(np.random.default_rng(3).permutation(setting.dataset.targets))
     right, total = 0, 0
     # Methods that run the whole encoder take their time: a single fold of theirs would show a leak as well.
-    for _, parts in islice(fold_parts(setting.dataset), 1 if METHODS[method].whole or method == "lora" else None):
+    for _, parts in islice(fold_parts(setting.dataset), 1 if METHODS[method].whole or method in ("lora", "ia3") else None):
         scores = scores_of(method, FoldTask(setting, shuffled, parts, 0), recipe_for(method).options(method))
         right += int(scores.argmax(1).eq(shuffled[parts.test]).sum())
         total += len(parts.test)
@@ -118,26 +119,41 @@ def test_what_is_given_and_what_is_recorded(setting):
     recipe = Recipe(units="S3 heads", lora_rank=8)
     assert recipe.recorded("lora", units)["lora_rank"] == 8
     assert set(recipe.recorded("residual", units)) == set(option_specs(METHODS["residual"].options)) - {"top"}
-    assert recipe.recorded("probe", units) == {}
+    assert recipe.recorded("plain", units) == {}
     with pytest.raises(OptionError, match="no method has an option 'unit'; did you mean units"):
         Recipe(unit="S3 heads")
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"mean": "kept"}, {"level": "tokens"}, {"classifier": "text"}, {"kept": 0}, {"kept": 1.5}, {"epochs": 0}, {"by": "luck"}]
+    "wrong", [{"mean": "kept"}, {"level": "tokens"}, {"towards": "text"}, {"kept": 0}, {"kept": 1.5}, {"epochs": 0}, {"by": "luck"}]
 )
 def test_a_value_that_makes_no_sense_is_told(wrong):
     with pytest.raises(OptionError, match=f"--{next(iter(wrong))}"):
         Recipe(**wrong).check(["residual"])
 
 
-@pytest.mark.parametrize("method", adapters())
-def test_adapters_leave_gains_that_do_what_their_scores_say(setting, method):
-    from residual_audio.adaptation.fold import fold
-
+@pytest.mark.parametrize("method", [m for m in METHODS if METHODS[m].folds])
+def test_what_folds_does_what_its_scores_say(setting, method):
+    """The folded encoder has the same keys and embeddings; at no strength it is the model as it was, half way its weights are half way."""
     parts = next(fold_parts(setting.dataset))[1]
     task = FoldTask(setting, torch.from_numpy(setting.dataset.targets), parts, 0)
     learned = METHODS[method].run(task, recipe_for(method, epochs=1).options(method))
+    assert (learned.residual is not None) == METHODS[method].adapter
     rows = parts.test[:3]
-    folded = fold(setting.encoder, learned.residual)
-    torch.testing.assert_close(setting.whole.embed(rows, encoder=folded).cpu(), learned.embed(setting)[rows], rtol=1e-3, atol=1e-4)
+    live, folded = learned.embed(setting)[rows], learned.fold()
+    torch.testing.assert_close(setting.whole.embed(rows, encoder=folded).cpu(), live, rtol=1e-4, atol=1e-5)
+    assert {k: v.shape for k, v in folded.module.state_dict().items()} == {
+        k: v.shape for k, v in setting.encoder.module.state_dict().items()
+    }
+    torch.testing.assert_close(learned.scaled(0.0).embed(setting)[rows], setting.embeddings[rows], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(learned.scaled(1.0).embed(setting)[rows], live, rtol=1e-4, atol=1e-5)
+    weights = (e.module.parameters() for e in (setting.encoder, learned.scaled(0.5).fold(), folded))
+    assert all(torch.allclose((a + c) / 2, b, atol=1e-5) for a, b, c in zip(*weights, strict=True))
+
+
+def test_what_does_not_fold_has_no_strength(setting):
+    parts = next(fold_parts(setting.dataset))[1]
+    task = FoldTask(setting, torch.from_numpy(setting.dataset.targets), parts, 0)
+    learned = METHODS["aligner"].run(task, recipe_for("aligner", epochs=1).options("aligner"))
+    assert learned.fold is None
+    assert learned.scaled is None

@@ -19,7 +19,7 @@ def test_near_matches(name, meant):
 
 
 def test_nothing_near():
-    with pytest.raises(DataError, match=r"no dataset 'qqq'\. Known are esc10, esc50, .*hf:REPO"):
+    with pytest.raises(DataError, match=r"no dataset 'qqq'\. Known are notes, esc10, esc50, .*hf:REPO"):
         load_dataset("qqq")
 
 

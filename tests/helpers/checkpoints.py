@@ -61,7 +61,7 @@ def laion(folder: Path, fused: bool, full_size: bool = False) -> Path:
     }
     if not full_size:
         audio |= {"depths": [2, 2, 2, 2], "num_attention_heads": [2, 4, 8, 16]}
-    text = {"vocab_size": 1000, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
+    text = {"vocab_size": 2000, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
             "max_position_embeddings": 80, "projection_dim": 32}  # fmt: skip
     model = stirred(ClapModel(ClapConfig(text_config=text, audio_config=audio, projection_dim=32)), 0.02 if full_size else 0.1)
     model.save_pretrained(folder)

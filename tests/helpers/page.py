@@ -58,7 +58,7 @@ def make(home: Path) -> Made:
         mine = [heads.index(label) for label in place.labels]
         found = gain_set(place, Basis(basis.axes[mine].float(), basis.variance[mine].float(), basis.mean[mine].float()))
         sets.append(found)
-        found.gain.copy_(found.gain.new_tensor(rng.uniform(-0.5, 2.5, found.gain.shape)))
+        found.values.copy_(found.values.new_tensor(rng.uniform(-0.5, 2.5, found.values.shape)))
     residual = ResiDual(tuple(sets))
     save_adapter(home / "adapter", encoder, residual)
     return Made(run, home / "run", encoder, dataset, home / "adapter", residual)

@@ -14,13 +14,13 @@ from residual_audio.report.figures.accuracy_vs_parameters import shifts
 from residual_audio.report.figures.few_shot_curve import positions
 
 CONTEXT = Context(model="tiny", dataset="synthetic-timbre", clips=720)
-METHODS = ["plain", "probe", "residual", "residual-random", "head-scalar", "top-heads", "aligner", "lora", "finetune"]
+METHODS = ["plain", "plain+probe", "residual", "residual-random", "scalar", "top-heads", "aligner", "lora", "finetune"]
 
 
 def summary(seed=0, methods=METHODS):
     """Realistic numbers: some methods train nothing, some train equally many numbers and do equally well."""
     rng = np.random.default_rng(seed)
-    trained = {"plain": 0, "top-heads": 0, "residual": 4416, "residual-random": 4416, "head-scalar": 184, "probe": 25650}
+    trained = {"plain": 0, "top-heads": 0, "residual": 4416, "residual-random": 4416, "scalar": 184, "plain+probe": 25650}
     rows = []
     for m in methods:
         value = rng.uniform(0.85, 0.98)
@@ -33,7 +33,7 @@ def summary(seed=0, methods=METHODS):
 def curve():
     rows = [
         dict(method=m, shots=s, accuracy=a, std=0.02, low=a - 0.03, high=a + 0.03, trained=5, train=n, seen=n)
-        for j, m in enumerate(("plain", "probe", "residual"))
+        for j, m in enumerate(("plain", "plain+probe", "residual"))
         for i, (s, n) in enumerate([("1", 1), ("4", 4), ("16", 16), ("all", 48)])
         for a in [0.3 + 0.05 * i * j]
     ]
@@ -51,12 +51,30 @@ def subsets(parts=("S0", "S1", "S2", "S3")):
 
 
 def elsewhere():
-    """A comparison that also asked what adapting costs on other data; a probe leaves no encoder to ask."""
+    """A comparison that also asked what adapting costs on other data; a method without an encoder cannot be asked."""
     rows = summary(1).assign(seconds=3.0, other=np.linspace(0.99, 0.4, len(METHODS)))
-    return rows.assign(other=rows.other.where(rows.method != "probe"))
+    return rows.assign(other=rows.other.where(rows.method != "plain+probe"))
+
+
+def retained():
+    points = ((1, 0.2, 0.2), (4, 0.8, 0.4), (8, 1.0, 0.5))
+    rows = [(kind, k, s, a, a - 0.04, a + 0.04) for kind in ("principal", "random") for k, s, a in points]
+    return pd.DataFrame(rows, columns=["axes", "retain", "share", "accuracy", "low", "high"])
+
+
+def many():
+    """Three methods with five classifiers each, on the task, elsewhere and on novel classes."""
+    names = [(a, c) for a in ("plain", "residual", "lora") for c in ("prompts", "centroids", "probe", "gda", "kernel")]
+    rows = summary(2, [a if c == "prompts" else f"{a}+{c}" for a, c in names])
+    elsewhere_by = {"plain": 0.95, "residual": 0.9, "lora": 0.5}
+    return rows.assign(
+        adaptation=[a for a, _ in names], classifier=[c for _, c in names], seconds=2.0, other=[elsewhere_by[a] for a, _ in names],
+        novel=[elsewhere_by[a] - 0.1 for a, _ in names],
+    )  # fmt: skip
 
 
 CASES = {
+    "accuracy_vs_retention": {"retention": retained()},
     "accuracy_vs_cost": {"comparison_summary": elsewhere()},
     "accuracy_vs_parameters": {"comparison_summary": summary()},
     "few_shot_curve": {"few_shot": curve()},
@@ -139,7 +157,7 @@ def test_every_method_stands_where_it_belongs():
     assert moved[4] == 0
 
 
-@pytest.mark.parametrize("methods", [["plain"], ["plain", "top-heads"], ["probe"]])
+@pytest.mark.parametrize("methods", [["plain"], ["plain", "top-heads"], ["plain+probe"]])
 def test_few_methods_are_drawn_too(methods):
     check_text(FIGURES["accuracy_vs_parameters"]({"comparison_summary": summary(methods=methods)}, CONTEXT))
 
@@ -152,7 +170,7 @@ def test_the_curve_shows_every_point_on_a_doubling_axis():
     assert [t.get_text() for t in axes.get_xticklabels()] == ["1", "4", "16", "all"]
     assert axes.get_xaxis().get_transform().base == 2
     drawn = [line.get_ydata() for line in axes.lines if line.get_marker() != "None"]
-    np.testing.assert_allclose(drawn, [100 * table.loc[table.method == m, "accuracy"] for m in ("plain", "probe", "residual")])
+    np.testing.assert_allclose(drawn, [100 * table.loc[table.method == m, "accuracy"] for m in ("plain", "plain+probe", "residual")])
     assert "N clips per class in all" in figure.get_supxlabel()
     assert "all: 48 clips per class outside the test" in figure.get_supxlabel()
 
@@ -185,6 +203,29 @@ def test_cost_names_every_method_that_was_asked_elsewhere():
     """With its trained numbers and seconds; the others, and comparisons without other data, are left out."""
     figure = FIGURES["accuracy_vs_cost"]({"comparison_summary": elsewhere()}, CONTEXT)
     names = {text.get_text().split("\n")[0] for text in figure.axes[0].texts}
-    assert names == set(METHODS) - {"probe"}
+    assert names == set(METHODS) - {"plain+probe"}
     assert any(text.get_text() == "residual\n4416 · 3 s" for text in figure.axes[0].texts)
     assert FIGURES["accuracy_vs_cost"].lack({"comparison_summary": summary()})
+
+
+@pytest.mark.parametrize("name", ["accuracy_vs_cost", "accuracy_vs_novel", "accuracy_vs_parameters"])
+def test_many_pairs_have_a_legend_of_methods_and_classifiers(name):
+    table = many()
+    figure = FIGURES[name]({"comparison_summary": table}, CONTEXT)
+    check_text(figure)
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == [*dict.fromkeys(table.adaptation), *dict.fromkeys(table.classifier)]
+    assert not [t for t in figure.axes[0].texts if isinstance(t, Annotation)]
+    points = [line for line in figure.axes[0].lines if line.get_marker() != "None"]
+    assert len(points) == 15
+    assert len({line.get_color() for line in points}) == 3
+    assert len({line.get_marker() for line in points}) == 5
+    np.testing.assert_allclose([line.get_ydata()[0] for line in points], 100 * table.accuracy)
+
+
+def test_a_curve_of_many_pairs_has_one_too():
+    table = pd.concat(
+        [many().assign(shots=shots, train=1, seen=1, accuracy=many().accuracy - 0.1 / n) for n, shots in ((1, "1"), (4, "4"))]
+    )
+    figure = FIGURES["few_shot_curve"]({"few_shot": table}, CONTEXT)
+    check_text(figure)
+    assert len(figure.legends[0].get_texts()) == 3 + 5

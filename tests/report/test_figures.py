@@ -38,7 +38,7 @@ NAMES = [
     "spectral_fingerprinting", "entropy_vs_dimension", "head_similarity_matrix", "head_clustering", "class_activation_heatmap",
     "fisher_discriminability", "fisher_vs_ablation", "block_ablation",
 ]  # fmt: skip
-COMPARISONS = ["accuracy_vs_parameters", "accuracy_vs_cost", "few_shot_curve", "stage_subsets"]
+COMPARISONS = ["accuracy_vs_parameters", "accuracy_vs_cost", "few_shot_curve", "accuracy_vs_novel", "stage_subsets"]
 
 
 def spectrum_measures(ratio: np.ndarray, rng: np.random.Generator) -> dict[str, float]:
@@ -193,7 +193,7 @@ def points(axes) -> np.ndarray:
 
 
 def test_the_specification_names_these_figures():
-    assert list(FIGURES) == [*NAMES, *COMPARISONS, "accuracy_vs_k", "token_map"]
+    assert list(FIGURES) == [*NAMES, *COMPARISONS, "accuracy_vs_k", "accuracy_vs_retention", "token_map"]
     assert [name for name, figure in FIGURES.items() if not figure.default] == ["token_map"]
 
 
@@ -326,6 +326,15 @@ def test_panels_carry_every_head(figures):
     for axes, column in zip(figures["full"]["panel_A"].axes, ("pca_90", "pca_95", "pca_99"), strict=True):
         np.testing.assert_allclose(points(axes)[:, 1], heads[column])
     assert any(np.allclose(line.get_ydata(), 0.5) for line in figures["full"]["panel_F"].axes[0].lines)
+
+
+def test_a_panel_of_neighbours_shows_one_clip_per_recording_too():
+    heads = FULL["heads"].assign(twonn_one=np.arange(len(FULL["heads"]), dtype=float) + 1)
+    figure = FIGURES["panel_B"].plot({**FULL, "heads": heads}, CONTEXT)
+    left, right = figure.axes
+    np.testing.assert_allclose(points(left)[:, 1], heads["twonn"])
+    np.testing.assert_allclose(points(right)[:, 1], heads["twonn_one"])
+    assert "one clip per recording" in right.get_title(loc="left") + right.get_title()
 
 
 def test_holes_are_left_out_and_counted(figures):

@@ -141,6 +141,20 @@ def test_a_click_on_a_head_changes_the_panel_and_the_address(opened):
     assert "Clips at both ends of PC2" in page.inner_text("#head")
 
 
+NONSENSE = (
+    "head=constructor&pc=zz&colour=__proto__&of=nothing&x=none&y=none&brush=1,2,x&ask=-7&set=99&before=no&after=no&strength=x&gains=%"
+)
+
+
+def test_an_address_that_is_not_understood_falls_back(opened):
+    for name in ("overview", "heads", "equaliser", "ask", "classes"):
+        page = opened(f"view={name}&{NONSENSE}", new=True)
+        page.wait_for_selector(f"#{name}:not([hidden])")
+        assert page.inner_text(f"#{name}").strip(), name
+        page.close()
+    assert opened.trouble == []
+
+
 def test_keys_move_through_heads_and_parts(opened):
     page = opened("view=heads&head=S2B1H7")
     page.locator('#heads [data-head="S2B1H7"]').focus()

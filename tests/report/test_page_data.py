@@ -11,16 +11,22 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
+from residual_audio.adaptation.forms import FORMS
+from residual_audio.adaptation.gain import ResiDual
 from residual_audio.analysis.keys import with_keys
 from residual_audio.evaluation import prompt_directions
 from residual_audio.extraction import Run
 from residual_audio.meaning import ask
 from residual_audio.meaning.tokens import token_map
+from residual_audio.models.batching import as_batch
+from residual_audio.models.pathways import Pathways
+from residual_audio.models.readings import DIRECT
+from residual_audio.models.recording import recorded
 from residual_audio.report.page.answers import answers
 from residual_audio.report.page.audio import RATE, SECONDS, SHAPE, encoded, spectrogram
 from residual_audio.report.page.clips import shown_clips
 from residual_audio.report.page.components import head_components
-from residual_audio.report.page.effects import knobs, page_effects
+from residual_audio.report.page.effects import Scoring, knobs, page_effects, turned_shares
 from residual_audio.report.page.gather import class_titles, measures, other_runs, pool_rows, stages, table
 from residual_audio.report.page.pack import as_script, digits, quantised
 from residual_audio.results import write_table
@@ -62,11 +68,34 @@ def test_axes_of_a_whole_basis_sum_to_the_head(effects, made):
         torch.testing.assert_close(effect.axis[i].sum(1), effect.whole[:, heads.index(turned.heads[i])], atol=1e-6, rtol=1e-4)
 
 
+@pytest.mark.parametrize("form", ["axes", "mixing"])
+def test_learned_directions_add_up_to_what_the_form_does(made, form):
+    """The sliders of a head, each at its learned gain, against the share of the head's outputs changed by the whole matrix."""
+    ways, place = Pathways(made.encoder), made.residual.sets[-1].place
+    basis = made.residual.sets[-1]
+    values = 0.3 * torch.randn(len(basis.axes), FORMS[form].count(basis.axes.shape[1]), generator=torch.Generator().manual_seed(4))
+    one = replace(basis, values=values, form=form)
+    turned = knobs(made.run, ResiDual((one,)))
+    features, longer, _ = as_batch(made.encoder, [made.encoder.prepare(c.source) for c in made.dataset.clips[:2]])
+    with torch.inference_mode():
+        scoring = Scoring.of(recorded(made.encoder, features, longer, DIRECT), ways)
+        shares = turned_shares(scoring, turned)
+        z = scoring.recording.heads[place.blocks[0]].unflatten(-1, (len(place.heads), -1))
+        change = one.matrix() - torch.eye(z.shape[-1])
+        moved = one.mean + torch.einsum("...hd,hed->...he", z - one.mean, change)
+        recording = replace(scoring.recording, heads={**scoring.recording.heads, place.blocks[0]: moved.flatten(-2)})
+        whole = turned_shares(replace(scoring, recording=recording), turned).whole
+    heads = [u.label for u in made.run.units.where("head")]
+    for label, axis, gain in zip(turned.heads, shares.axis, turned.gain, strict=True):
+        added = torch.einsum("a,cao->co", gain - 1, axis)
+        torch.testing.assert_close(added, whole[:, heads.index(label)], atol=1e-5 * float(whole.abs().max()), rtol=1e-3)
+
+
 def test_heads_about_no_mean_are_the_stored_shares(made, directions, effects):
     """With μ = 0 the whole of a head is its stored share without the projection's bias, which heads of one block have in common."""
     rows = effects[2]
     turned = knobs(made.run, made.residual)
-    bare = type(turned)(turned.heads[:1], turned.axes[:1], turned.gain[:1], [torch.zeros_like(m) for m in turned.mean])
+    bare = type(turned)(turned.heads[:1], turned.axes[:1], turned.gain[:1], [torch.zeros_like(m) for m in turned.mean], turned.written[:1])
     effect, _ = page_effects(made.encoder, made.run, rows, directions, bare, None, {}, directions)
     shares, _ = shares_of(made.run, rows, directions)
     for place in ((0, 1), (1, 0), (2, 3), (3, 1)):
@@ -80,7 +109,7 @@ def test_heads_about_no_mean_are_the_stored_shares(made, directions, effects):
 def test_a_dropped_mean_is_what_centring_took_away(made, directions, effects):
     """Σ over the knobs' heads of (whole about nothing − whole about μ) is what `mean: drop` takes off the scores."""
     _, _, rows, turned = effects
-    drop, bare = replace(turned, dropped=True), replace(turned, mean=[torch.zeros_like(m) for m in turned.mean])
+    drop, bare = replace(turned, dropped=1.0), replace(turned, mean=[torch.zeros_like(m) for m in turned.mean])
     about, nothing = (page_effects(made.encoder, made.run, rows[:2], directions, k, None, {}, directions)[0] for k in (drop, bare))
     heads = [u.label for u in made.run.units.where("head")]
     own_heads = [heads.index(label) for label in turned.heads]

@@ -12,7 +12,8 @@ from markdown_it import MarkdownIt
 from scipy import stats
 
 from residual_audio.report.paper_tables import paper_tables
-from residual_audio.report.tables import fixed, to_latex, to_markdown, write_paper_table
+from residual_audio.report.tables import to_latex, to_markdown, write_paper_table
+from residual_audio.rounding import MISSING, fixed, percent
 
 MEASURES = ["pca_90", "pca_99", "twonn", "participation_ratio", "effective_rank", "evr_1"]
 COMMANDS = {"pm": "±", "times": "×", "leq": "≤", "geq": "≥", "to": "→", "Delta": "Δ", "eta": "η", "varepsilon": "ε", "lambda": "λ",
@@ -146,6 +147,11 @@ def test_halves_are_rounded_as_people_do(value, decimals, text):
     assert fixed(value, decimals) == text
 
 
+def test_shares_are_rounded_alike_everywhere():
+    """A product's last digits are noise, and a half goes up: the screen says what the tables and the page say."""
+    assert [percent(v) for v in (0.4125, 0.145, 0.0005, 1.0, float("nan"))] == ["41.3", "14.5", "0.1", "100.0", MISSING]
+
+
 def test_missing_values_indices_and_no_rows():
     table = pd.DataFrame({"x": [1.5, np.nan], "word": ["a", None]}, index=pd.Index(["p", "q"], name="label"))
     assert read_markdown(to_markdown(table)).rows == [["label", "x", "word"], ["p", "1.5", "a"], ["q", "–", "–"]]
@@ -222,6 +228,20 @@ def test_shapes_of_the_papers():
     last = results["C"]["stages"].iloc[-1]
     assert made["table_2"][1].set_index("Measure")["C"]["L/N"] == fixed(last["pca_99"] / last["twonn"], 2)
     assert made["table_2"][1].set_index("Measure")["C"]["PCA99"] == made["table_5"][1].set_index("Stage")["PCA99"]["S1"]
+
+
+def test_twonn_stands_beside_itself_with_one_clip_per_recording():
+    """Where a run has recordings of several clips, no published table hides what their siblings do to TwoNN."""
+    tables = results_of(make_heads(0), "A")
+    for name in ("stages", "blocks"):
+        tables[name] = tables[name].assign(twonn_one=7.25, twonn_one_std=0.5, l_n_one=3.125)
+    made = paper_tables({"A": tables, "B": results_of(make_heads(1), "B")})
+    assert list(made["table_1"][1].columns) == ["Stage", "PCA90", "PCA99", "TwoNN", "TwoNN ¹", "PR", "EffRank", "EVR1"]
+    assert set(made["table_1"][1]["TwoNN ¹"]) == {"7.3 ± 0.5"}
+    assert "¹ one clip per recording" in made["table_1"][0]
+    assert made["table_3"][1][["N ¹", "L/N ¹"]].to_numpy().tolist() == [["7.25", "3.13"]] * 3
+    last = made["table_2"][1].set_index("Measure").loc["TwoNN ¹"]
+    assert (last["A"], last["B"]) == ("7.3 ± 0.5", MISSING)
 
 
 def test_one_data_set_one_stage():

@@ -1,0 +1,19 @@
+"""Ten kills at random moments (benchmarks/kills.py does a hundred and forty): whatever was killed ends with the same bits."""
+
+import pytest
+
+from benchmarks.kills import COMMANDS
+from tests.helpers.kills import killed, nursery
+
+KILLS = {"extract": 8, "compare": 1, "adapt": 1}
+
+
+@pytest.fixture(scope="module")
+def home():
+    with nursery() as process:
+        yield process
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_killed_at_random_and_finished(name, home, tmp_path):
+    assert killed(home, COMMANDS[name].split(), tmp_path, KILLS[name], seed=len(name)) >= 1
