@@ -26,12 +26,13 @@ setup: $(READY)
 
 # The environment is rebuilt when what it is made from changes; otherwise this costs nothing.
 # pip, not uv: the pinned torch may come from a local file that only pip is set up to find.
-$(READY): pyproject.toml constraints.txt
+# Everything but torch is verified by its hash; torch's builds for CPU and CUDA bear one version and differ, so it comes with its version alone.
+$(READY): pyproject.toml constraints.txt requirements.lock
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try make PYTHON=python3.11 …")'
 	test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
-	$(RUN)/python -m pip install --quiet --upgrade pip
+	$(RUN)/python -m pip install --quiet --require-hashes --no-deps --requirement requirements.lock
 	$(RUN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(RUN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(RUN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
 	touch $@
 
 clean:

@@ -22,11 +22,11 @@ def some_gains(encoder: Encoder, selection: str) -> ResiDual:
     sets = []
     for place in choose_places(encoder.units, selection):
         stage, units = place.blocks[0][0], max(1, len(place.heads))
-        d = encoder.units.d_head[stage] if place.form == "heads" else encoder.units.d_model[stage]
+        d = encoder.units.d_head[stage] if place.kind == "heads" else encoder.units.d_model[stage]
         axes = torch.linalg.qr(torch.randn(units, d, d)).Q
         unit_gains = gain_set(place, Basis(axes, torch.ones(units, d), 0.1 * torch.randn(units, d)))
         sets.append((unit_gains, 0.5 + torch.rand(units, d)))
-    return ResiDual(tuple(s for s, _ in sets)).with_gains([g for _, g in sets])
+    return ResiDual(tuple(s for s, _ in sets)).with_values([g for _, g in sets])
 
 
 @torch.inference_mode()

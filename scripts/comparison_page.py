@@ -50,13 +50,13 @@ def selection(settings: dict) -> str:
     return ", ".join(dict.fromkeys(chosen)) or "no units"
 
 
-def part(folder: Path, page: Path) -> str:
+def part(folder: Path, page: Path, language: str = "") -> str:
     """One comparison: its command, its table and its figure."""
     record = json.loads((folder / "comparison.json").read_text())
     settings, data = record["settings"], record["dataset"]
     cells = pd.read_parquet(folder / "tables" / "comparison_cells.parquet")
     other = f"; zero-shot elsewhere: on {settings['other']}" if settings.get("other") else ""
-    text = f"\n## {data['name']}, {selection(settings)}\n\n```\n{relative(record['command'])}\n```\n\n"
+    text = f"\n## {data['name']}, {selection(settings)}\n\n```{language}\n{relative(record['command'])}\n```\n\n"
     text += f"{data['clips']} clips, {data['classes']} classes, {cells.fold.nunique()} folds ({data['folds']}){other}. "
     text += f"All cells together took {cells.seconds.sum() / 60:.0f} minutes.\n\n"
     text += to_markdown(summary(folder)) + "\n"
@@ -74,15 +74,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--title", required=True)
     parser.add_argument("--said", type=Path, help="Markdown to put before the tables: what they show.")
+    parser.add_argument("--commit", help="The commit whose code and model made the comparisons, where it is not the present one.")
     parser.add_argument("--machine", default="2 cores of an AMD EPYC (AVX2), CPU only")
     args = parser.parse_args()
     args.out.parent.mkdir(parents=True, exist_ok=True)
     text = f"# {args.title}\n\nMade on {args.machine} by the commands below, and written here by `python scripts/comparison_page.py`.\n"
     text += "Methods and parts: [adaptation](../adaptation.md). "
     text += "Seconds and memory were measured on a machine that was busy with other work too.\n"
+    if args.commit:
+        text += f"\nThe commands are those of commit {args.commit}: its methods, its options and its `tiny` are not the present ones.\n"
     if args.said:
         text += "\n" + args.said.read_text().strip() + "\n"
-    args.out.write_text(text + "".join(part(folder, args.out) for folder in args.comparisons))
+    args.out.write_text(text + "".join(part(folder, args.out, "text" if args.commit else "") for folder in args.comparisons))
 
 
 if __name__ == "__main__":

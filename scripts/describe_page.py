@@ -18,7 +18,8 @@ from residual_audio.extraction import Run
 from residual_audio.meaning import load_dictionary
 from residual_audio.report.figures import Context
 from residual_audio.report.figures.accuracy_vs_k import FIGURE as ACCURACY
-from residual_audio.report.tables import fixed, to_markdown
+from residual_audio.report.tables import to_markdown
+from residual_audio.rounding import fixed
 
 TOP, PNG_DPI = 8, 130
 HOW_TO_READ = """How to read it:

@@ -14,6 +14,7 @@ import pandas as pd
 from scipy.stats import spearmanr
 
 from residual_audio.analysis import measure_title, select
+from residual_audio.analysis.permutation import partial_correlation
 from residual_audio.extraction import Run
 from residual_audio.report.tables import to_markdown
 
@@ -64,9 +65,10 @@ def fisher_part(folder: Path) -> str:
     path = folder / "tables" / "ablation_head.parquet"
     if not path.exists():
         return ""
-    both = stored(folder, "heads").merge(pd.read_parquet(path), on="label")
-    rank = spearmanr(both.fisher, both.margin_drop)
-    numbers = f"Spearman ρ = {rank.statistic:.3f} (p = {rank.pvalue:.1e})"
+    both = stored(folder, "heads").merge(pd.read_parquet(path)[["label", "margin_drop"]], on="label")
+    rank = spearmanr(both.fisher, both.margin_drop).statistic
+    within = partial_correlation(both.fisher, both.margin_drop, both.depth)
+    numbers = f"Spearman ρ = {rank:.2f}; within blocks {within.value:.2f} (p = {within.p:.2g})"
     return f"\n{measure_title('fisher')} against the {measure_title('margin_drop')} over {len(both)} heads: {numbers}.\n"
 
 
