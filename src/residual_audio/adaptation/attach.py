@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..models import BlockSite, Encoder
+from ..models.precision import multiplying
 from ..models.recording import Block, Reach, record
 from .gain import GainSet, MeanRule, ResiDual
 from .select import REACH
@@ -24,12 +25,13 @@ def head_change(gains: GainSet, heads: int, mean: MeanRule, values: Tensor) -> C
     chosen = list(gains.place.heads)
 
     def change(z: Float[Tensor, "*token hd"]) -> Float[Tensor, "*token hd"]:
-        split: Tensor = z.unflatten(-1, (heads, -1))
-        if len(chosen) == heads:
-            return (torch.einsum("...hd,hed->...he", split, matrix) + offset).flatten(-2)
-        out = split.clone()
-        out[..., chosen, :] = torch.einsum("...hd,hed->...he", split[..., chosen, :], matrix) + offset
-        return out.flatten(-2)
+        split: Tensor = z.to(matrix.dtype).unflatten(-1, (heads, -1))
+        with multiplying("float32", z.device):  # next to one, a small change is lost in a short mantissa
+            if len(chosen) == heads:
+                return (torch.einsum("...hd,hed->...he", split, matrix) + offset).flatten(-2)
+            out = split.clone()
+            out[..., chosen, :] = torch.einsum("...hd,hed->...he", split[..., chosen, :], matrix) + offset
+            return out.flatten(-2)
 
     return change
 
@@ -38,7 +40,12 @@ def vector_change(gains: GainSet, mean: MeanRule, values: Tensor) -> Change:
     """A write or an embedding → the same, changed."""
     matrix = gains.matrix(values)
     offset = gains.offset(matrix, mean)[0]
-    return lambda x: x @ matrix[0].mT + offset
+
+    def change(x: Float[Tensor, "*token d"]) -> Float[Tensor, "*token d"]:
+        with multiplying("float32", x.device):
+            return x.to(matrix.dtype) @ matrix[0].mT + offset
+
+    return change
 
 
 def _reaching(changes: dict[Block, Change]) -> Reach | None:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from ..models import Encoder
 from ..models.copies import Cores
+from ..models.precision import multiplying
 from .attach import attached
 from .forms import FORMS
 from .gain import ResiDual
@@ -53,7 +54,10 @@ class SharedLearner:
     """Runs ``streams`` to their embeddings, every core with its own part of a batch; gradients add up in the order of the parts.
 
     ``ready(encoder)`` is entered around every run of a part; here it does nothing, and the encoder runs as it is.
+    ``precision``: of products that a gradient goes through; ``embed`` is exact whatever it is.
     """
+
+    precision = "float32"
 
     def __init__(self, encoder: Encoder, parameters: Sequence[Tensor], streams: Streams) -> None:
         self.streams, self.parameters, self.cores = streams, list(parameters), Cores(encoder)
@@ -66,8 +70,8 @@ class SharedLearner:
 
     def forward(self, rows: Rows) -> Float[Tensor, "row d"]:
         def run(encoder: Encoder, part: Rows) -> Tensor:
-            with self.ready(encoder):
-                return self.streams.run(part, encoder)
+            with self.ready(encoder), multiplying(self.precision, encoder.device):
+                return self.streams.run(part, encoder).to(encoder.dtype)
 
         self._embedded = self.cores.map(run, self._split(rows))
         return torch.cat([part.detach() for part in self._embedded])

@@ -149,7 +149,22 @@ class Loop(Aimed):
 
 
 @dataclass(frozen=True)
-class GainLoop(Loop):
+class EncoderLoop(Loop):
+    """The loop of what runs the encoder at every step."""
+
+    precision: str = option(
+        "float32", "Of products while learning: float32, bf16, or auto (bf16 where this machine is faster with it). Judged in float32.",
+        choices=("float32", "bf16", "auto"),
+    )  # fmt: skip
+
+    def training(self, rate: float, seed: int, l1: float = 0.0) -> Training:
+        from dataclasses import replace
+
+        return replace(super().training(rate, seed, l1), precision=self.precision)
+
+
+@dataclass(frozen=True)
+class GainLoop(EncoderLoop):
     """The loop of forms in the network."""
 
     rate: float = option(

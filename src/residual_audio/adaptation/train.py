@@ -12,8 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..models.precision import chosen_precision
 from .gain import ResiDual
-from .learner import GainLearner, Learner
+from .learner import GainLearner, Learner, SharedLearner
 from .objective import CentroidBank, Objective
 from .streams import Rows, Streams
 
@@ -23,7 +24,7 @@ Epoch = dict[str, float]
 @dataclass(frozen=True)
 class Training:
     """How parameters are learned. ``decay`` pulls towards their neutral value or their start (gains: one), ``l1`` towards zero;
-    ``rate=None``: find one."""
+    ``rate=None``: find one. ``precision``: of the products of a step; the stopping part is always judged in float32."""
 
     epochs: int = 40
     patience: int = 6
@@ -33,6 +34,7 @@ class Training:
     decay: float = 1e-4
     l1: float = 0.0
     seed: int = 0
+    precision: str = "float32"
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ class Course:
     def __init__(self, learner: Learner, lesson: Lesson, how: Training) -> None:
         self.learner, self.lesson, self.how = learner, lesson, how
         device = learner.parameters[0].device
+        if isinstance(learner, SharedLearner):
+            learner.precision = chosen_precision(how.precision, device)
         self.targets = lesson.targets.to(device)
         # Gains are pulled towards one, also those that start elsewhere; other parameters towards where they start.
         neutral = getattr(learner, "neutral", None) or [None] * len(learner.parameters)

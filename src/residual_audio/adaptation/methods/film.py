@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...options import option
-from ..options import Loop, Selected
+from ..options import EncoderLoop, Selected
 from . import method
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FilmOptions(Loop, Selected):
+class FilmOptions(EncoderLoop, Selected):
     """Units name the stages; the rate is its own."""
 
     film_rate: float = option(0.02, "Learning rate of `film`; 0 looks for one.", least=0, grid=(4e-3, 0.02, 0.1))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...options import option
-from ..options import Loop
+from ..options import EncoderLoop
 from . import method
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FinetuneOptions(Loop):
+class FinetuneOptions(EncoderLoop):
     """Its own rate: weights want small steps."""
 
     finetune_rate: float = option(1e-4, "Learning rate of `finetune`; 0 looks for one.", least=0, grid=(2e-5, 1e-4, 5e-4))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...options import option
-from ..options import Loop, Selected
+from ..options import EncoderLoop, Selected
 from . import method
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ TARGETS = ("key", "value", "k_proj", "v_proj")
 
 
 @dataclass(frozen=True)
-class Ia3Options(Loop, Selected):
+class Ia3Options(EncoderLoop, Selected):
     """Units name the blocks; the rate is its own."""
 
     ia3_rate: float = option(0.02, "Learning rate of `ia3`; 0 looks for one.", least=0, grid=(4e-3, 0.02, 0.1))

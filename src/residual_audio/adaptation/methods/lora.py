@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...options import option
-from ..options import Loop, Selected
+from ..options import EncoderLoop, Selected
 from . import method
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class LoraError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class LoraOptions(Loop, Selected):
+class LoraOptions(EncoderLoop, Selected):
     """Units name the blocks; rank and rate are its own."""
 
     lora_rank: int = option(4, "Rank of `lora`.", least=1)

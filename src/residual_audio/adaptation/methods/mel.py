@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...options import OptionError, option
-from ..options import Loop
+from ..options import EncoderLoop
 from . import method
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class MelOptions(Loop):
+class MelOptions(EncoderLoop):
     """Its own rate."""
 
     mel_rate: float = option(0.02, "Learning rate of `mel`; 0 looks for one.", least=0, grid=(4e-3, 0.02, 0.1))
