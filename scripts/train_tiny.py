@@ -22,7 +22,6 @@ import argparse
 import json
 import math
 import os
-import platform
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +39,8 @@ from tiny.pool import Pool, make_pool, recording_jobs, soundfont_jobs, synthetic
 from tiny.sounds import CAPTIONS
 from torch import Tensor
 from transformers import ClapModel, RobertaTokenizer
+
+from residual_audio.models.precision import PRECISIONS, chosen_precision, cpu_name
 
 GROUP = 2
 SAVE_EVERY = 100
@@ -197,8 +198,9 @@ def work(rank: int, plan: Plan, port: int) -> None:
     trainer = Trainer(plan, pool, len(vocabulary["labels"]), tokenizer)
     trainer.resume()
     checks = judged_pools(plan.work / "cache", plan.judged, bool(plan.per_weight)) if rank == 0 else {}
+    machine = f"{os.cpu_count()} cores of {cpu_name()}"
     facts = {"settings": plan.settings, "clips": {k: len(v) for k, v in jobs.items()}, "classes": len(vocabulary["labels"]),
-             "concepts": len(vocabulary["concepts"]), "parameters": trainer.model.num_parameters(), "machine": cpu_name()}  # fmt: skip
+             "concepts": len(vocabulary["concepts"]), "parameters": trainer.model.num_parameters(), "machine": machine}  # fmt: skip
     per_epoch = len(grouped_batches(pool.labels, plan.batch_size, np.random.default_rng(0))) // plan.processes
     total, began = per_epoch * plan.epochs, time.monotonic() - trainer.seconds
     with Progress(disable=rank > 0) as progress:
@@ -227,18 +229,6 @@ def work(rank: int, plan: Plan, port: int) -> None:
         dist.destroy_process_group()
 
 
-def cpu_name() -> str:
-    info = Path("/proc/cpuinfo")
-    names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")] if info.exists() else []
-    return f"{os.cpu_count()} cores of {names[0] if names else platform.processor()}"
-
-
-def has_bf16() -> bool:
-    """Whether the CPU multiplies bfloat16 itself; on others a product may end the process, so nothing is tried."""
-    info = Path("/proc/cpuinfo")
-    return info.exists() and "avx512_bf16" in info.read_text()
-
-
 def free_port() -> int:
     import socket
 
@@ -262,11 +252,9 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1.5e-3)
     parser.add_argument("--seed", type=int, default=0, choices=range(10), help="takes from seed × 1,000,000 on; held-out takes begin later")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument(
-        "--precision", choices=("auto", "float32", "bf16"), default="auto", help="auto: bf16 where the CPU multiplies it itself"
-    )
+    parser.add_argument("--precision", choices=PRECISIONS, default="auto", help="auto: bf16 where the CPU is faster with it")
     args = parser.parse_args()
-    bf16 = has_bf16() if args.precision == "auto" else args.precision == "bf16"
+    bf16 = chosen_precision(args.precision, torch.device("cpu")) == "bf16"
     given = {k: v for k, v in vars(args).items() if k != "precision"}
     plan = Plan(**given, bf16=bf16)
     for folder in (plan.out, plan.work):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
+from residual_audio.adaptation.learner import GainLearner
 from residual_audio.adaptation.methods import METHODS
 from residual_audio.adaptation.prepare import prepare
 from residual_audio.adaptation.recipe import Recipe
@@ -153,6 +154,34 @@ def test_answers_can_be_kept(task):
 
     free, held, fixed = (moved(weight) for weight in (0.0, 10.0, 1e4))
     assert free > held > fixed
+
+
+def test_answers_are_kept_on_clips_without_labels(encoder, data, sound_files, tmp_path):
+    """On clips that nothing is learned from: the heavier, the less they move. They are in no part."""
+    table = tmp_path / "others.csv"
+    table.write_text("path,label\n" + "".join(f"{path},unknown\n" for path in [*sound_files, tmp_path / "missing.wav"]))
+
+    def moved(weight):
+        recipe = RECIPE.changed(rate=0.5, epochs=4, keep_answers=weight, keep_clips=str(table))
+        setting = prepare(encoder, data, ["gains"], recipe)
+        assert len(setting.embeddings) == len(setting.rows) == len(data)
+        assert len(setting.unlabelled) == len(setting.beside) == len(sound_files)
+        assert not setting.errors
+        parts = next(fold_parts(setting.dataset, 0))[1]
+        task = FoldTask(setting, torch.from_numpy(setting.dataset.targets), replace(parts, stop=parts.stop[:0]), 0)
+        learned = METHODS["gains"].run(task, recipe.options("gains")).residual
+        after = GainLearner(learned, setting.streams).embed(setting.unlabelled)
+        return (
+            (torch.nn.functional.normalize(after, dim=-1) - torch.nn.functional.normalize(setting.beside, dim=-1)).square().sum(-1).mean()
+        )
+
+    assert moved(0.0) > moved(10.0) > moved(1e4)
+    both = compare(
+        encoder, data, tmp_path / "out", ["gains", "aligner"], RECIPE.changed(keep_answers=1.0, keep_clips=str(table)), other=data
+    )
+    assert len(both.summary) == 2
+    with pytest.raises(OptionError, match="--keep-clips does nothing"):
+        RECIPE.changed(keep_clips=str(table)).check(["gains"])
 
 
 def whole(task):

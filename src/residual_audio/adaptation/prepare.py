@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..data import Dataset
+from ..data import Dataset, load_dataset
 from ..data.prompts import DEFAULT_TEMPLATE, templates
 from ..evaluation import EvaluationError
 from ..evaluation.classifiers import prompt_directions
 from ..evaluation.folds import with_folds
 from ..models import Encoder
+from ..models.encoder import Source
 from ..options import option_specs
 from .methods import METHODS
 from .options import Selected
@@ -30,6 +31,12 @@ def selection(methods: Sequence[str], recipe: Recipe) -> str:
     """The units that the methods adapt; the same for all that choose any."""
     chosen = [recipe.options(m) for m in methods]
     return next((o.units for o in chosen if isinstance(o, Selected)), str(option_specs(Selected)["units"].default))
+
+
+def clips_to_keep(methods: Sequence[str], recipe: Recipe) -> list[Source]:
+    """Clips without labels whose answers a method keeps; the same for all that keep any."""
+    asked = dict.fromkeys(str(name) for m in methods if (name := getattr(recipe.options(m), "keep_clips", None)))
+    return [clip.source for name in asked for clip in load_dataset(name).clips]
 
 
 def check_text(encoder: Encoder, methods: Sequence[str], recipe: Recipe, template: str | None) -> None:
@@ -62,17 +69,18 @@ def prepare(
     names = [dataset.names[label] for label in dataset.labels]
     directions = prompt_directions(encoder, names, templates(template or DEFAULT_TEMPLATE)).cpu() if encoder.has_text else None
     block = first_block(encoder, choose_places(encoder.units, selection(methods, recipe)))
-    sources = [c.source for c in dataset.clips]
+    # Clips whose answers are kept come last, so that rows of the dataset are what they are without them.
+    sources = [c.source for c in dataset.clips] + clips_to_keep(methods, recipe)
     if needs_inputs(methods, recipe):
         whole = cache_streams(encoder, sources, None, workers=workers, advance=advance)
         streams = advanced(whole, block)
     else:
         whole, streams = None, cache_streams(encoder, sources, block, workers=workers, advance=advance)
-    if not len(streams):
+    if not len(streams) or streams.readable[0] >= len(dataset):
         first = next(iter(streams.errors.values()), "the dataset is empty")
         raise EvaluationError(f"{dataset.name}: none of {len(dataset)} clips could be read; the first error: {first}")
-    errors = {dataset.clips[i].id: message for i, message in streams.errors.items()}
+    errors = {dataset.clips[i].id: message for i, message in streams.errors.items() if i < len(dataset)}
     readable = dataset.without(errors)
     directions = None if directions is None else directions[dataset.rows_of(readable.labels)]
-    embeddings = streams.embed(np.arange(len(streams))).cpu()
-    return Setting(encoder, with_folds(readable, folds, seed), streams, embeddings, directions, errors, whole)
+    embeddings, beside = streams.embed(np.arange(len(streams))).cpu().split([len(readable), len(streams) - len(readable)])
+    return Setting(encoder, with_folds(readable, folds, seed), streams, embeddings, directions, errors, whole, beside)

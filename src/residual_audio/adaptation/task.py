@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -25,7 +26,8 @@ from .train import Epoch, Lesson
 class Setting:
     """An encoder and a dataset, ready to be adapted: streams cached, prompts embedded, folds fixed.
 
-    ``streams`` enter the first adapted block; ``inputs`` are the model's own, there when a method needs the whole encoder.
+    ``streams`` enter the first adapted block; ``inputs`` are the model's own, there when a method needs the whole encoder. Behind the clips
+    of the dataset, streams may have further ones without labels, whose embeddings are ``beside``: clips whose answers are kept.
     """
 
     encoder: Encoder
@@ -35,6 +37,7 @@ class Setting:
     directions: Float[Tensor, "class d"] | None
     errors: dict[str, str]
     inputs: Streams | None = None
+    beside: Float[Tensor, "other d"] | None = None
     _shares: dict[tuple[int, ...], Tensor] = field(default_factory=dict, repr=False)
 
     def shares(self, units: tuple[int, ...]) -> Float[Tensor, "clip unit d"]:
@@ -51,8 +54,18 @@ class Setting:
 
     @property
     def rows(self) -> np.ndarray:
-        """Of all clips."""
-        return np.arange(len(self.streams))
+        """Of all clips of the dataset."""
+        return np.arange(len(self.dataset))
+
+    @property
+    def every(self) -> Float[Tensor, "clip d"]:
+        """The embeddings of the dataset's clips, and of those behind them."""
+        return self.embeddings if self.beside is None else torch.cat([self.embeddings, self.beside])
+
+    @property
+    def unlabelled(self) -> np.ndarray:
+        """Of the clips behind them."""
+        return np.arange(len(self.dataset), len(self.streams))
 
 
 @dataclass(frozen=True)
@@ -94,7 +107,8 @@ class FoldTask:
     def lesson(self, towards: str, scale: float | None, keep: float = 0.0) -> Lesson:
         """``keep``: how much embeddings are held to those of the model as it is."""
         objective = self.objective(towards, scale)
-        return Lesson(self.parts.train, self.parts.stop, self.targets, self.classes, objective, keep, self.setting.embeddings)
+        plain, unlabelled = self.setting.every, self.setting.unlabelled
+        return Lesson(self.parts.train, self.parts.stop, self.targets, self.classes, objective, keep, plain, unlabelled)
 
     def fitted(self, embeddings: Float[Tensor, "clip d"], classifier: Classifier) -> Fitted:
         """A classifier of every clip that is not in the test; ``embeddings`` of all clips."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -41,7 +41,8 @@ class Training:
 class Lesson:
     """The clips that are learned from, the clips that say when to stop (without any, the last epoch counts), and what is right.
 
-    ``keep``: weight of the squared distance of unit embeddings from those of the ``plain`` model, which bounds how far any answer moves.
+    ``keep``: weight of the squared distance of unit embeddings from those of the ``plain`` model, which bounds how far any answer moves: on
+    the clips ``unlabelled``, as many per step as are learned from, or where there are none, on those that are learned from.
     """
 
     train: Rows
@@ -51,6 +52,7 @@ class Lesson:
     objective: Objective
     keep: float = 0.0
     plain: Tensor | None = None
+    unlabelled: Rows = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
         if set(self.train.tolist()) & set(self.stop.tolist()):
@@ -112,6 +114,7 @@ class Course:
         self.anchors = [
             p.detach().clone() if value is None else torch.full_like(p, value) for p, value in zip(learner.parameters, neutral, strict=True)
         ]
+        self.drawn = np.random.default_rng([how.seed, 1])
         self.bank: CentroidBank | None = None
         if lesson.objective.centroids:
             with torch.no_grad():
@@ -124,19 +127,31 @@ class Course:
             pull = self.how.l1 * value.sign() + (2 * self.how.decay * (value - self.anchors[i]) if self.how.decay else 0.0)
             parameter.grad = pull if parameter.grad is None else parameter.grad + pull
 
+    def to_keep(self, rows: Rows) -> Rows:
+        """The clips whose answers a step keeps: those it learns from, or as many of the others, drawn at random."""
+        if not self.lesson.keep:
+            return rows[:0]
+        if not len(self.lesson.unlabelled):
+            return rows
+        return self.drawn.choice(self.lesson.unlabelled, min(len(rows), len(self.lesson.unlabelled)), replace=False)
+
     def step(self, places: Rows, optimiser: torch.optim.Optimizer) -> float:
         """One batch: ``places`` are positions in the training part."""
         rows = self.lesson.train[places]
+        kept = self.to_keep(rows)
+        others = kept if len(self.lesson.unlabelled) else kept[:0]
         optimiser.zero_grad()
-        embeddings = self.learner.forward(rows).requires_grad_()
+        every = self.learner.forward(np.concatenate([rows, others])).requires_grad_()
+        embeddings, beside = every[: len(rows)], every[len(rows) :] if len(others) else every
         where = torch.from_numpy(places).to(embeddings.device)
         loss = self.lesson.objective.loss(embeddings, where, self.targets[rows], self.bank)
-        if self.lesson.keep and self.lesson.plain is not None:
-            moved = F.normalize(embeddings, dim=-1) - F.normalize(self.lesson.plain[rows].to(embeddings), dim=-1)
+        if len(kept):
+            assert self.lesson.plain is not None
+            moved = F.normalize(beside, dim=-1) - F.normalize(self.lesson.plain[kept].to(every), dim=-1)
             loss = loss + self.lesson.keep * moved.square().sum(-1).mean()
         loss.backward()
-        assert embeddings.grad is not None
-        self.learner.backward(embeddings.grad)
+        assert every.grad is not None
+        self.learner.backward(every.grad)
         if self.how.decay or self.how.l1:
             self.penalty()
         optimiser.step()

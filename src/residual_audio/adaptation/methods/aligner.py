@@ -30,7 +30,7 @@ def aligner(task: FoldTask, options: AlignerOptions) -> Adaptation:
     from ..loop import learned
     from ..task import Adaptation
 
-    learner = MatrixLearner(F.normalize(task.setting.embeddings, dim=-1).to(task.encoder.device))
+    learner = MatrixLearner(F.normalize(task.setting.every, dim=-1).to(task.encoder.device))
 
     def embed(setting: Setting) -> Tensor:
         return F.normalize(setting.embeddings, dim=-1) @ learner.matrix.detach().cpu().T
