@@ -162,8 +162,8 @@ def test_answers_are_kept_on_clips_without_labels(encoder, data, sound_files, tm
     table.write_text("path,label\n" + "".join(f"{path},unknown\n" for path in [*sound_files, tmp_path / "missing.wav"]))
 
     def moved(weight):
-        recipe = RECIPE.changed(rate=0.5, epochs=4, keep_answers=weight, keep_clips=str(table))
-        setting = prepare(encoder, data, ["gains"], recipe)
+        recipe = RECIPE.changed(rate=0.5, epochs=4, keep_answers=weight)
+        setting = prepare(encoder, data, ["gains"], recipe, keep=str(table))
         assert len(setting.embeddings) == len(setting.rows) == len(data)
         assert len(setting.unlabelled) == len(setting.beside) == len(sound_files)
         assert not setting.errors
@@ -176,12 +176,11 @@ def test_answers_are_kept_on_clips_without_labels(encoder, data, sound_files, tm
         )
 
     assert moved(0.0) > moved(10.0) > moved(1e4)
-    both = compare(
-        encoder, data, tmp_path / "out", ["gains", "aligner"], RECIPE.changed(keep_answers=1.0, keep_clips=str(table)), other=data
-    )
+    protocol, out = Protocol(keep_clips=str(table)), tmp_path / "out"
+    both = compare(encoder, data, out, ["gains", "aligner"], RECIPE.changed(keep_answers=1.0), protocol, other=data.limited(24))
     assert len(both.summary) == 2
-    with pytest.raises(OptionError, match="--keep-clips does nothing"):
-        RECIPE.changed(keep_clips=str(table)).check(["gains"])
+    with pytest.raises(OptionError, match="--keep-clips does nothing without --keep-answers"):
+        compare(encoder, data, tmp_path / "none", ["gains"], RECIPE, protocol)
 
 
 def whole(task):

@@ -99,7 +99,9 @@ def adapt(
     recipe.check([method])
     check_learning(learning, recipe, [method])
     check_budget(budget, method, recipe)
-    setting = prepare(encoder, dataset, [method], recipe, template=template, seed=seed, workers=workers, advance=advance)
+    setting = prepare(
+        encoder, dataset, [method], recipe, template=template, seed=seed, keep=learning.keep_clips, workers=workers, advance=advance
+    )
     parts = own_parts(setting, setting.rows, setting.rows[:0], seed)
     task = FoldTask(setting, torch.from_numpy(setting.dataset.targets), parts, seed, tell)
     advice = advised(setting, method, recipe, learning)

@@ -138,10 +138,6 @@ class Loop(Aimed):
     keep_answers: float = option(
         0.0, "Weight of the squared distance of clips' embeddings from the old model's: keeps its other answers.", least=0
     )
-    keep_clips: str | None = option(
-        None, "Clips without labels on which --keep-answers holds: a dataset, folder:PATH or a table. Default: the training clips.",
-        needs="keep_answers",
-    )  # fmt: skip
 
     def training(self, rate: float, seed: int, l1: float = 0.0) -> Training:
         """For the loop; a rate of zero looks for one."""

@@ -12,7 +12,6 @@ from ..evaluation import EvaluationError
 from ..evaluation.classifiers import prompt_directions
 from ..evaluation.folds import with_folds
 from ..models import Encoder
-from ..models.encoder import Source
 from ..options import option_specs
 from .methods import METHODS
 from .options import Selected
@@ -31,12 +30,6 @@ def selection(methods: Sequence[str], recipe: Recipe) -> str:
     """The units that the methods adapt; the same for all that choose any."""
     chosen = [recipe.options(m) for m in methods]
     return next((o.units for o in chosen if isinstance(o, Selected)), str(option_specs(Selected)["units"].default))
-
-
-def clips_to_keep(methods: Sequence[str], recipe: Recipe) -> list[Source]:
-    """Clips without labels whose answers a method keeps; the same for all that keep any."""
-    asked = dict.fromkeys(str(name) for m in methods if (name := getattr(recipe.options(m), "keep_clips", None)))
-    return [clip.source for name in asked for clip in load_dataset(name).clips]
 
 
 def check_text(encoder: Encoder, methods: Sequence[str], recipe: Recipe, template: str | None) -> None:
@@ -58,10 +51,11 @@ def prepare(
     folds: str = "official",
     template: str | None = None,
     seed: int = 0,
+    keep: str | None = None,
     workers: int | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> Setting:
-    """Decode and run every clip once; ``advance(n)`` is told of clips."""
+    """Decode and run every clip once; ``advance(n)`` is told of clips. ``keep``: clips without labels whose answers are kept."""
     check_text(encoder, methods, recipe, template)
     for method in methods:
         METHODS[method].suits(encoder)
@@ -70,7 +64,7 @@ def prepare(
     directions = prompt_directions(encoder, names, templates(template or DEFAULT_TEMPLATE)).cpu() if encoder.has_text else None
     block = first_block(encoder, choose_places(encoder.units, selection(methods, recipe)))
     # Clips whose answers are kept come last, so that rows of the dataset are what they are without them.
-    sources = [c.source for c in dataset.clips] + clips_to_keep(methods, recipe)
+    sources = [c.source for c in (*dataset.clips, *(load_dataset(keep).clips if keep else ()))]
     if needs_inputs(methods, recipe):
         whole = cache_streams(encoder, sources, None, workers=workers, advance=advance)
         streams = advanced(whole, block)

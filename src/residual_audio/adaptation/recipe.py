@@ -53,10 +53,6 @@ class Recipe(Mapping[str, Any]):
         """The same with some options given, or given otherwise."""
         return Recipe(**{**self._given, **choices})
 
-    def without(self, name: str) -> Recipe:
-        """The same with an option as it is by default."""
-        return Recipe(**{key: value for key, value in self._given.items() if key != name})
-
     def read_by(self, method: str) -> dict[str, Any]:
         """The given options that a method reads."""
         specs = option_specs(METHODS[method].options)

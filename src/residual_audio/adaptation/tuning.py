@@ -31,6 +31,9 @@ class Learning(Options):
     keep_gain: float | None = option(
         None, "Scale back to the smallest strength that keeps this share of the gained accuracy on the stopping part, such as 0.9.", least=0
     )
+    keep_clips: str | None = option(
+        None, "Clips without labels on which --keep-answers holds: a dataset, folder:PATH or a table. Default: the training clips."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,6 +59,8 @@ def check_learning(how: Learning, recipe: Recipe, methods: Sequence[str]) -> Non
         raise OptionError(
             f"{'--tau' if how.keep_gain is None else '--keep-gain'} does nothing for {', '.join(methods)}: it is read by {able}"
         )
+    if how.keep_clips is not None and not any(getattr(recipe.options(m), "keep_answers", 0) for m in methods):
+        raise OptionError("--keep-clips does nothing without --keep-answers, the weight of what they hold")
     for method in methods if how.tune else ():
         for name in grid_of(method):
             if name in recipe:

@@ -110,9 +110,8 @@ def compare(
         open_or_create(store, {**identity(encoder, dataset, Settings(("embedding",))), "settings": choices})
         check_options(store, recorded)
         prepared = partial(prepare, encoder, template=protocol.template, seed=seed, workers=workers, advance=advance)
-        setting = ready or prepared(dataset, names, recipe, folds="official" if novel else folds)
-        here = recipe.without("keep_clips")  # what is held while learning is of no use where nothing is learned
-        elsewhere = Elsewhere(*(None if data is None else prepared(data, names, here) for data in (other, kept_out)))
+        setting = ready or prepared(dataset, names, recipe, folds="official" if novel else folds, keep=protocol.keep_clips)
+        elsewhere = Elsewhere(*(None if data is None else prepared(data, names, recipe) for data in (other, kept_out)))
         targets = torch.from_numpy(setting.dataset.targets)
         plan = [
             Work(method, fold, repeat, parts, tuple(row for row in rows if row.method == method))

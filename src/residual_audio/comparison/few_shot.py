@@ -84,8 +84,8 @@ def few_shot(
     comparisons: dict[str, Comparison] = {}
     rows = []
     setting = prepare(
-        encoder, dataset, bare(methods), recipe, folds=protocol.folds, template=protocol.template, seed=protocol.seed, workers=workers,
-        advance=advance,
+        encoder, dataset, bare(methods), recipe, folds=protocol.folds, template=protocol.template, seed=protocol.seed,
+        keep=protocol.keep_clips, workers=workers, advance=advance,
     )  # fmt: skip
     for number in shots:
         name = ALL if number is None else str(number)
