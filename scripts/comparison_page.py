@@ -1,4 +1,5 @@
-"""A page of comparisons: the commands that made them and their tables, as they are in the files of `residual-audio compare`.
+"""A page of comparisons: the commands that made them, their tables, and the questions that they answer, from the files of
+`residual-audio compare`.
 
 python scripts/comparison_page.py runs/compare-timbre runs/compare-voice --title "tiny, two tasks" --out docs/results/adaptation-tiny.md
 """
@@ -13,58 +14,174 @@ from pathlib import Path
 import pandas as pd
 from results_page import relative
 
+from residual_audio.adaptation.forms import FORMS
 from residual_audio.evaluation.paired import against_first
 from residual_audio.report.tables import to_markdown
+from residual_audio.rounding import fixed, percent
+
+# Whom a form is asked to be ahead of, or level with.
+RIVALS = ("plain+probe", "lora", "finetune")
+FIGURES = {"accuracy_vs_parameters": "accuracy against trained numbers", "accuracy_vs_cost": "accuracy against accuracy elsewhere"}
+
+
+def read(folder: Path, name: str) -> pd.DataFrame:
+    path = folder / "tables" / f"comparison_{name}.parquet"
+    return pd.read_parquet(path) if path.exists() else pd.DataFrame()
+
+
+def points(row: pd.Series) -> str:
+    """A paired difference with its interval over groups."""
+    value, low, high = (text if (text := percent(v)).startswith("-") else f"+{text}" for v in (row.difference, row.low, row.high))
+    return f"{value} [{low}, {high}]"
+
+
+def own_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per method: that of the first classifier, or the method's own scores."""
+    return rows[rows.method == rows.adaptation] if "adaptation" in rows else rows
 
 
 def summary(folder: Path) -> pd.DataFrame:
     """Methods with what they train, reach and cost."""
-    rows = pd.read_parquet(folder / "tables" / "comparison_summary.parquet")
-    paired = against_first(pd.read_parquet(folder / "tables" / "comparison_paired.parquet"))
+    everything, paired = read(folder, "summary"), against_first(read(folder, "paired"))
+    rows = own_rows(everything)
+    if "plain+probe" in set(everything.method):
+        rows = pd.concat([rows.iloc[:1], everything[everything.method == "plain+probe"], rows.iloc[1:]])
     first = rows.method.iloc[0]
     shown = pd.DataFrame(
         {
             "method": rows.method,
             "trained": [f"{n:,}" for n in rows.trained],
-            "accuracy %, mean ± std over folds": [f"{100 * r.accuracy:.1f} ± {100 * r.std:.1f}" for r in rows.itertuples()],
-            "95 % over groups": [f"[{100 * r.low:.1f}, {100 * r.high:.1f}]" for r in rows.itertuples()],
-            f"points over {first} [95 %]": [
-                ""
-                if m not in paired.index
-                else f"{100 * paired.difference[m]:+.1f} [{100 * paired.low[m]:+.1f}, {100 * paired.high[m]:+.1f}]"
-                for m in rows.method
-            ],
-            "corrected p, Holm": ["" if m not in paired.index else f"{paired.p_holm[m]:.3f}" for m in rows.method],
+            "top-1 % [95 % over groups]": [f"{percent(r.accuracy)} [{percent(r.low)}, {percent(r.high)}]" for r in rows.itertuples()],
+            f"points over {first} [95 %]": ["" if m not in paired.index else points(paired.loc[m]) for m in rows.method],
+            "corrected p, Holm": ["" if m not in paired.index else fixed(paired.p_holm[m], 3) for m in rows.method],
+            "std over folds": [percent(r.std) for r in rows.itertuples()],
             "s / fold": [f"{v:.0f}" for v in rows.seconds],
-            "peak MB": [f"{v:.0f}" for v in rows.peak_mb],
         }
     )
     if "other" in rows:
-        shown["zero-shot elsewhere %"] = [f"{100 * v:.1f}" if v == v else "–" for v in rows.other]
+        shown["zero-shot elsewhere %"] = [percent(v) if v == v else "–" for v in rows.other]
     return shown
+
+
+def difference(paired: pd.DataFrame, one: str, other: str) -> pd.Series | None:
+    """One row minus another, whichever way round the table holds them."""
+    for a, b, sign in ((one, other, 1), (other, one, -1)):
+        found = paired[(paired.method == a) & (paired.against == b)]
+        if len(found):
+            row = found.iloc[0].copy()
+            if sign < 0:
+                row["difference"], row["low"], row["high"] = -row.difference, -row.high, -row.low
+            return row
+    return None
+
+
+def verdict(row: pd.Series) -> str:
+    if row.low > 0:
+        return "ahead"
+    return "behind" if row.high < 0 else "level: the interval holds zero"
+
+
+def against_rivals(folder: Path) -> pd.DataFrame:
+    """Every form against the probe on the plain model, LoRA and full fine-tuning, paired."""
+    paired, rows = read(folder, "paired"), read(folder, "summary").set_index("method")
+    found = []
+    for form in [name for name in rows.index if name in FORMS]:
+        for rival in [name for name in RIVALS if name in rows.index]:
+            row = difference(paired, form, rival)
+            assert row is not None
+            numbers = f"{rows.trained[form]:,} against {rows.trained[rival]:,}"
+            found.append({"form": form, "rival": rival, "numbers": numbers, "points [95 %]": points(row), "so": verdict(row)})
+    return pd.DataFrame(found)
+
+
+def classifiers(folder: Path) -> tuple[pd.DataFrame, str]:
+    """Accuracy by method and classifier, and whether adapting pays under the best classifier of each (best by these same figures)."""
+    rows = read(folder, "summary")
+    several = rows[rows.groupby("adaptation").classifier.transform("nunique") > 1]
+    if not len(several):
+        return pd.DataFrame(), ""
+    table = several.pivot(index="adaptation", columns="classifier", values="accuracy")
+    table = table.loc[several.adaptation.unique(), several.classifier.unique()]
+    shown = table.map(percent).reset_index().rename(columns={"adaptation": "method"})
+    best = {name: several[several.adaptation == name].nlargest(1, "accuracy").iloc[0] for name in table.index}
+    said = []
+    for name in [name for name in table.index if name in FORMS and "plain" in best]:
+        row = difference(read(folder, "paired"), best[name].method, best["plain"].method)
+        assert row is not None
+        said.append(
+            f"- `{best[name].method}`, the best on `{name}`, against `{best['plain'].method}`, the best on the model as it is: "
+            f"{points(row)} points: {verdict(row)}."
+        )
+    return shown, "\n".join(said)
+
+
+def plane(folder: Path) -> tuple[pd.DataFrame, str]:
+    """Accuracy on the task and elsewhere at every strength, and who is above and to the right of the forms."""
+    table = read(folder, "strength")
+    if "other" not in table:
+        return pd.DataFrame(), ""
+    table = table[~table.method.str.contains("+", regex=False)]
+    cells = {
+        name: [f"{percent(r.accuracy)} / {percent(r.other)}" for r in own.sort_values("tau").itertuples()]
+        for name, own in table.groupby("method", sort=False)
+    }
+    strengths = sorted(table.tau.unique())
+    shown = pd.DataFrame(cells, index=[f"τ = {tau:g}" for tau in strengths]).T.reset_index(names="task % / elsewhere %")
+    said = []
+    for form in [name for name in cells if name in FORMS]:
+        best = table[table.method == form].nlargest(1, "accuracy").iloc[0]
+        rest = table[~table.method.isin(FORMS)]
+        over = rest[(rest.accuracy >= best.accuracy) & (rest.other >= best.other)]
+        who = ", ".join(f"`{r.method}` at τ = {r.tau:g}" for r in over.itertuples())
+        place = f"{percent(best.accuracy)} / {percent(best.other)} at τ = {best.tau:g}"
+        said.append(
+            f"- `{form}` ({place}): "
+            + (f"{who} is at least as good at both." if who else "nobody but other forms is at least as good at both.")
+        )
+    return shown, "\n".join(said)
+
+
+def chosen(folder: Path) -> str:
+    """What the stopping parts chose, fold by fold."""
+    cells = read(folder, "cells")
+    if "chosen" not in cells:
+        return ""
+    own = cells[(cells.method == cells.adaptation) & cells.chosen.fillna("").ne("")]
+    return "\n".join(f"- `{name}`: {'; '.join(rows.chosen)}" for name, rows in own.groupby("method", sort=False))
 
 
 def selection(settings: dict) -> str:
     """The units that the compared methods adapt."""
-    chosen = [options["units"] for options in settings["methods"].values() if "units" in options]
-    return ", ".join(dict.fromkeys(chosen)) or "no units"
+    found = [options["units"] for options in settings["methods"].values() if "units" in options]
+    return ", ".join(dict.fromkeys(found)) or "no units"
 
 
-def part(folder: Path, page: Path, language: str = "") -> str:
-    """One comparison: its command, its table and its figure."""
+def part(folder: Path, page: Path) -> str:
+    """One comparison: its command, its tables and its figures."""
     record = json.loads((folder / "comparison.json").read_text())
     settings, data = record["settings"], record["dataset"]
-    cells = pd.read_parquet(folder / "tables" / "comparison_cells.parquet")
+    cells = read(folder, "cells")
     other = f"; zero-shot elsewhere: on {settings['other']}" if settings.get("other") else ""
-    text = f"\n## {data['name']}, {selection(settings)}\n\n```{language}\n{relative(record['command'])}\n```\n\n"
+    text = f"\n## {data['name']}, {selection(settings)}\n\n```\n{relative(record['command'])}\n```\n\n"
     text += f"{data['clips']} clips, {data['classes']} classes, {cells.fold.nunique()} folds ({data['folds']}){other}. "
-    text += f"All cells together took {cells.seconds.sum() / 60:.0f} minutes.\n\n"
+    text += f"All cells together took {own_rows(cells).seconds.sum() / 60:.0f} minutes.\n\n"
     text += to_markdown(summary(folder)) + "\n"
-    figure = folder / "figures" / "accuracy_vs_parameters.png"
-    if figure.exists():
-        target = page.parent / f"{page.stem}-{folder.name}.png"
-        shutil.copyfile(figure, target)
-        text += f"\n![accuracy against trained numbers]({target.name})\n"
+    if len(rivals := against_rivals(folder)):
+        text += f"\n**Forms against what a user could take instead**, paired over the same test clips:\n\n{to_markdown(rivals)}\n"
+    for title, (table, said) in (
+        ("Any classifier on any encoder**, top-1 %:", classifiers(folder)),
+        ("Accuracy on the task against accuracy elsewhere**, at parts τ of what was learned:", plane(folder)),
+    ):
+        if len(table):
+            text += f"\n**{title}\n\n{to_markdown(table)}\n\n{said}\n"
+    if taken := chosen(folder):
+        text += f"\n<details><summary>What the stopping parts chose, fold by fold</summary>\n\n{taken}\n\n</details>\n"
+    for name, said in FIGURES.items():
+        figure = folder / "figures" / f"{name}.png"
+        if figure.exists():
+            target = page.parent / f"{page.stem}-{folder.name}-{name.rpartition('_')[2]}.png"
+            shutil.copyfile(figure, target)
+            text += f"\n![{said}]({target.name})\n"
     return text
 
 
@@ -74,18 +191,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--title", required=True)
     parser.add_argument("--said", type=Path, help="Markdown to put before the tables: what they show.")
-    parser.add_argument("--commit", help="The commit whose code and model made the comparisons, where it is not the present one.")
-    parser.add_argument("--machine", default="2 cores of an AMD EPYC (AVX2), CPU only")
+    parser.add_argument("--machine", default="2 cores of an AMD EPYC (AVX-512, bf16), CPU only")
     args = parser.parse_args()
     args.out.parent.mkdir(parents=True, exist_ok=True)
     text = f"# {args.title}\n\nMade on {args.machine} by the commands below, and written here by `python scripts/comparison_page.py`.\n"
     text += "Methods and parts: [adaptation](../adaptation.md). "
-    text += "Seconds and memory were measured on a machine that was busy with other work too.\n"
-    if args.commit:
-        text += f"\nThe commands are those of commit {args.commit}: its methods, its options and its `tiny` are not the present ones.\n"
+    text += "Seconds were measured on a machine that was busy with other work too.\n"
     if args.said:
         text += "\n" + args.said.read_text().strip() + "\n"
-    args.out.write_text(text + "".join(part(folder, args.out, "text" if args.commit else "") for folder in args.comparisons))
+    args.out.write_text(text + "".join(part(folder, args.out) for folder in args.comparisons))
 
 
 if __name__ == "__main__":
