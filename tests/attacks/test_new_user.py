@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import residual_audio as ra
+from residual_audio import progress
 from residual_audio.cli import app, screen
 from residual_audio.cli.options import check_device, check_place, writable
 from residual_audio.options import OptionError
@@ -80,14 +81,14 @@ def test_records_are_json(tmp_path):
 
 def test_without_a_terminal_a_line_comes_every_half_minute(monkeypatch, capsys):
     now = [0.0]
-    monkeypatch.setattr(screen.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(screen, "errors", screen.Screen(file=sys.stdout, force_terminal=False, width=200))
-    with screen.progress("decoding", 100) as advance:
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress, "errors", screen.Screen(file=sys.stdout, force_terminal=False, width=200))
+    with progress.told_in_lines(), progress.progress("decoding", 110, done=10) as advance:
         for _ in range(10):
             now[0] += 10
             advance(10)
     lines = capsys.readouterr().out.splitlines()
-    assert lines == [f"decoding: {n} of 100, about {(100 - n) / 60:.1f} min left" for n in (30, 60, 90)]
+    assert lines == [f"decoding: {10 + n} of 110, 1.0/s, about {(100 - n) / 60:.1f} min left" for n in (30, 60, 90)]
 
 
 def test_stopping_says_how_to_go_on(capsys):

@@ -13,6 +13,7 @@ from ..evaluation.classifiers import prompt_directions
 from ..evaluation.folds import with_folds
 from ..models import Encoder
 from ..options import option_specs
+from ..progress import progress
 from .methods import METHODS
 from .options import Selected
 from .recipe import Recipe
@@ -62,12 +63,10 @@ def prepare(
     names = [dataset.names[label] for label in dataset.labels]
     directions = prompt_directions(encoder, names, templates(template or DEFAULT_TEMPLATE)).cpu() if encoder.has_text else None
     block = first_block(encoder, choose_places(encoder.units, selection(methods, recipe)))
-    sources = [c.source for c in dataset.clips]
-    if needs_inputs(methods, recipe):
-        whole = cache_streams(encoder, sources, None, workers=workers, advance=advance)
-        streams = advanced(whole, block)
-    else:
-        whole, streams = None, cache_streams(encoder, sources, block, workers=workers, advance=advance)
+    sources, inputs = [c.source for c in dataset.clips], needs_inputs(methods, recipe)
+    with progress(f"{encoder.name} on {dataset.name}", len(dataset), advance) as advance:
+        cached = cache_streams(encoder, sources, None if inputs else block, workers=workers, advance=advance)
+    whole, streams = (cached, advanced(cached, block)) if inputs else (None, cached)
     if not len(streams):
         first = next(iter(streams.errors.values()), "the dataset is empty")
         raise EvaluationError(f"{dataset.name}: none of {len(dataset)} clips could be read; the first error: {first}")

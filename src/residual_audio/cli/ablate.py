@@ -63,15 +63,14 @@ def ablate(
     ```
     """
     from ..ablation import ablate as run_ablation
-    from .screen import progress, say, unreadable
+    from .screen import say, unreadable
 
     writable(out)
     whole, encoder = data.open(dataset), open_model(model, machine, loading)
-    with progress(f"ablation of {encoder.name} on {whole.name}", len(whole) + min(clips or len(whole), len(whole))) as advance:
-        result = run_ablation(
-            encoder, whole, units, how, classifier, template=template, folds=folds, clips=clips, batch_size=batch_size, rows=rows, out=out,
-            workers=machine.workers, seed=seed, advance=advance,
-        )  # fmt: skip
+    result = run_ablation(
+        encoder, whole, units, how, classifier, template=template, folds=folds, clips=clips, batch_size=batch_size, rows=rows, out=out,
+        workers=machine.workers, seed=seed,
+    )  # fmt: skip
     if out is not None:
         result.write(out)
     unreadable(result.errors, whole)

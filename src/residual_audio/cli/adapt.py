@@ -56,7 +56,7 @@ def adapt(
     check_learning(learning, recipe, [method])
     from ..adaptation.adapt import adapt as run_adaptation
     from ..adaptation.adapter import check_free, push_adapter
-    from .screen import progress, say, tell, unreadable
+    from .screen import say, tell, unreadable
 
     check_free(out, replace)
     writable(out)
@@ -65,11 +65,10 @@ def adapt(
     def epoch(done: Epoch) -> None:
         tell(f"epoch {done['epoch']:.0f}: loss {done['train_loss']:.3f}, stopping accuracy {percent(done['stop_accuracy'])} %")
 
-    with progress(f"decoding {clips.name}", len(clips)) as advance:
-        adapted = run_adaptation(
-            encoder, clips, recipe, learning, method=method, held=held, budget=budget, template=template, seed=seed,
-            workers=machine.workers, advance=advance, tell=epoch,
-        )  # fmt: skip
+    adapted = run_adaptation(
+        encoder, clips, recipe, learning, method=method, held=held, budget=budget, template=template, seed=seed,
+        workers=machine.workers, tell=epoch,
+    )  # fmt: skip
     adapted.write(out)
     unreadable(adapted.errors, clips)
     if push is not None:

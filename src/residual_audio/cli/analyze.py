@@ -61,7 +61,7 @@ def analyze(
     from ..analysis import same_model
     from ..extraction import Run, StoreError
     from ..report.paper_tables import run_names, write_paper_tables
-    from .screen import console, progress
+    from .screen import console
 
     opened = [Run.open(address) for address in runs]
     if len(set(runs)) < len(runs):
@@ -75,20 +75,18 @@ def analyze(
         here = run.store.local if out is None else out if len(runs) == 1 else out / Path(address).name
         if here is None:
             raise StoreError(f"{address} is remote; say where tables and figures go with --out")
-        with progress(run.info["dataset"]["name"], (2 if regime == "both" else 1) * len(run.units.where("head"))) as advance:
-            analysis = run_analysis(
-                run,
-                regime,
-                level,
-                k=k,
-                points=points,
-                similarity=asked,
-                clusters=clusters,
-                layout=layout,
-                draws=draws,
-                seed=seed,
-                advance=advance,
-            )
+        analysis = run_analysis(
+            run,
+            regime,
+            level,
+            k=k,
+            points=points,
+            similarity=asked,
+            clusters=clusters,
+            layout=layout,
+            draws=draws,
+            seed=seed,
+        )
         analyses.append(analysis)
         folders.append(analysis.write(here))
     results = dict(zip(run_names(analyses, runs), analyses, strict=True))

@@ -71,16 +71,15 @@ def compare(
     recipe.check(bare(chosen))  # before anything heavy is loaded
     from ..comparison.compare import compare as run_comparison
     from ..report.figures import draw
-    from .screen import console, progress, tell, unreadable
+    from .screen import console, tell, unreadable
 
     writable(out)
     clips, encoder = data.open(dataset), open_model(model, machine, loading)
     second = Data(download=data.download, limit=data.limit).open(other) if other else None
-    with progress(f"decoding {clips.name}", len(clips) + (len(second) if second else 0)) as advance:
-        comparison = run_comparison(
-            encoder, clips, out, chosen, recipe, protocol, other=second, novel=novel, shots=shots, workers=machine.workers,
-            advance=advance, tell=tell,
-        )  # fmt: skip
+    comparison = run_comparison(
+        encoder, clips, out, chosen, recipe, protocol, other=second, novel=novel, shots=shots, workers=machine.workers,
+        tell=tell,
+    )  # fmt: skip
     comparison.write(out)
     caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(comparison.errors)}
     drawn = {name: table for name, table in comparison.tables.items() if name in ("comparison_summary", "comparison_strength")}

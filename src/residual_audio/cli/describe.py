@@ -65,20 +65,18 @@ def describe(
     """
     from ..extraction import Run, StoreError
     from ..meaning import describe as run_description
-    from ..units import WRITERS
-    from .screen import console, progress, quiet_libraries
+    from .screen import console, quiet_libraries
 
     opened = Run.open(run)
     here = opened.store.local if out is None else out
     if here is None:
         raise StoreError(f"{run} is remote; say where tables go with --out")
     quiet_libraries()
-    with progress(f"words for {opened.info['model']['name']}", len(opened.units.select(units, only=WRITERS))) as advance:
-        result = run_description(
-            opened, dictionary, units, methods=[m.strip() for m in method.split(",") if m.strip()], words=words, components=components,
-            permutations=permutations, resamples=resamples, template=template, centre=centre, select=select, class_template=class_template,
-            seed=seed, advance=advance,
-        )  # fmt: skip
+    result = run_description(
+        opened, dictionary, units, methods=[m.strip() for m in method.split(",") if m.strip()], words=words, components=components,
+        permutations=permutations, resamples=resamples, template=template, centre=centre, select=select, class_template=class_template,
+        seed=seed,
+    )  # fmt: skip
     result.write(here)
     if figures and "selection" in result.tables:
         from ..report.figures import draw

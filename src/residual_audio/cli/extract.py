@@ -54,17 +54,17 @@ def extract(
     if engine != "ray" and cluster != Cluster():
         raise OptionError("--ray-address, --actors, --cpus-per-actor and --gpus-per-actor are read by --engine ray only")
     from ..extraction import extract as run_extraction
-    from .screen import progress, say, unreadable, warnings_told
+    from .screen import say, unreadable, warnings_told
 
     writable(out)
     clips, encoder = data.open(dataset), open_model(model, machine, loading)
     options = asdict(cluster) if engine == "ray" else {}
     if options:
         options["address"] = options.pop("ray_address")
-    with warnings_told(), progress(f"{encoder.name} on {clips.name}", len(clips)) as advance:
+    with warnings_told():
         run = run_extraction(
             encoder, clips, out, tuple(words(granularity)), batch_size=batch_size, dtype=dtype, units=units, engine=engine,
-            workers=machine.workers, advance=advance, **options,
+            workers=machine.workers, **options,
         )  # fmt: skip
     say(f"{run.info['clips']['ok']} clips in {out}: {', '.join(run.keys)}")
     broken = run.all_clips[run.all_clips.status == "error"]

@@ -50,15 +50,14 @@ def few_shot(
     from ..comparison.few_shot import few_shot as run_few_shot
     from ..comparison.few_shot import parse_shots
     from ..report.figures import draw
-    from .screen import progress, say, tell, unreadable
+    from .screen import say, tell, unreadable
 
     points = parse_shots(shots)
     writable(out)
     clips, encoder = data.open(dataset), open_model(model, machine, loading)
-    with progress(f"decoding {clips.name}", len(clips)) as advance:
-        curve = run_few_shot(
-            encoder, clips, out, chosen, recipe, protocol, shots=points, workers=machine.workers, advance=advance, tell=tell
-        )  # fmt: skip
+    curve = run_few_shot(
+        encoder, clips, out, chosen, recipe, protocol, shots=points, workers=machine.workers, tell=tell
+    )  # fmt: skip
     curve.write(out)
     caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(curve.errors)}
     drawn = draw(curve.tables, out / "figures", caption)

@@ -62,7 +62,7 @@ def reproduce(
     from ..reproduction.reproduce import HEADS, choose
     from ..reproduction.reproduce import reproduce as run_reproduction
     from ..reproduction.targets import TARGETS
-    from .screen import progress, say, tell
+    from .screen import say, tell
 
     if not choose(tables or [], once=dataset is not None) and published_heads is None:
         listing(TARGETS)
@@ -80,7 +80,7 @@ def reproduce(
 
     reproduction = run_reproduction(
         tables or [], opening.encoder, opening.data, out, model=model, dataset=dataset, published=compared, protocol=protocol,
-        heads=published_heads, epochs=epochs, seed=seed, workers=machine.workers, progress=progress, tell=tell, done=done,
+        heads=published_heads, epochs=epochs, seed=seed, workers=machine.workers, tell=tell, done=done,
     )  # fmt: skip
     if out is not None:
         reproduction.write(out)

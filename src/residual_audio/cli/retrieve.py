@@ -55,17 +55,16 @@ def retrieve(
     from ..adaptation.attach import attached
     from ..evaluation.retrieval import AdaptedRetrieval
     from ..evaluation.retrieval import retrieve as run_retrieval
-    from .screen import progress, say, unreadable
+    from .screen import say, unreadable
 
     encoder, clips = open_model(model, machine, loading), captioned(dataset, data, caption, audio)
     residual = None if adapter is None else load_adapter(adapter, encoder).to(encoder.device, encoder.dtype)
     choices: dict[str, Any] = {"batch_size": batch_size, "workers": machine.workers, "seed": seed}
-    with progress(f"{encoder.name} on {clips.name}", len(clips) * (2 if residual else 1)) as advance:
-        base = run_retrieval(encoder, clips, **choices, advance=advance)
-        result: RetrievalResult | AdaptedRetrieval = base
-        if residual is not None:
-            with attached(encoder, residual):
-                result = AdaptedRetrieval(base, run_retrieval(encoder, clips, **choices, advance=advance), str(adapter))
+    base = run_retrieval(encoder, clips, **choices)
+    result: RetrievalResult | AdaptedRetrieval = base
+    if residual is not None:
+        with attached(encoder, residual):
+            result = AdaptedRetrieval(base, run_retrieval(encoder, clips, **choices), str(adapter))
     if out is not None:
         result.write(out)
     unreadable(result.errors, clips)

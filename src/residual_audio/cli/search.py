@@ -62,19 +62,16 @@ def search(
     ```
     """
     recipe.check([method])  # before anything heavy is loaded
-    from ..comparison.search import DRAWS, plan
     from ..comparison.search import search as run_search
     from ..report.figures import draw
-    from .screen import progress, say, tell, unreadable
+    from .screen import say, tell, unreadable
 
     writable(out)
     clips, encoder = data.open(dataset), open_model(model, machine, loading)
-    count = len(plan(encoder.units, space, recipe, settings or [], kind, method, trials)[1]) or trials or DRAWS
-    with progress(f"decoding {clips.name}, {count} trials", count * len(clips)) as advance:
-        searched = run_search(
-            encoder, clips, out, space, recipe, protocol, settings=settings or [], kind=kind, trials=trials, method=method,
-            workers=machine.workers, advance=advance, tell=tell,
-        )  # fmt: skip
+    searched = run_search(
+        encoder, clips, out, space, recipe, protocol, settings=settings or [], kind=kind, trials=trials, method=method,
+        workers=machine.workers, tell=tell,
+    )  # fmt: skip
     searched.write(out)
     caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(searched.errors)}
     drawn = draw({"search": searched.table}, out / "figures", caption)

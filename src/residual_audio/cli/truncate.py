@@ -40,15 +40,13 @@ def truncate(
     """
     from ..adaptation.retention import parse_retained, retention
     from ..report.figures import draw
-    from .screen import console, progress, screen_table, unreadable
+    from .screen import console, screen_table, unreadable
 
     numbers = parse_retained(retain)
     encoder, clips = open_model(model, machine, loading), data.open(dataset)
-    with progress(f"decoding {clips.name}", len(clips)) as advance:
-        found = retention(
-            encoder, clips, units, numbers, level=level, classifier=classifier, template=template, seed=seed, workers=machine.workers,
-            advance=advance,
-        )  # fmt: skip
+    found = retention(
+        encoder, clips, units, numbers, level=level, classifier=classifier, template=template, seed=seed, workers=machine.workers,
+    )  # fmt: skip
     found.write(out)
     draw(found.tables, out / "figures", {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(found.errors)})
     unreadable(found.errors, clips)

@@ -48,15 +48,14 @@ def zero_shot(
     ```
     """
     from ..evaluation import zero_shot as evaluate
-    from .screen import progress, say, unreadable
+    from .screen import say, unreadable
 
     writable(out)
     clips, encoder = data.open(dataset), open_model(model, machine, loading)
-    with progress(f"{encoder.name} on {clips.name}", len(clips)) as advance:
-        result = evaluate(
-            encoder, clips, classifier=classifier, template=template, folds=folds, batch_size=batch_size, workers=machine.workers,
-            seed=seed, advance=advance,
-        )  # fmt: skip
+    result = evaluate(
+        encoder, clips, classifier=classifier, template=template, folds=folds, batch_size=batch_size, workers=machine.workers,
+        seed=seed,
+    )  # fmt: skip
     if out is not None:
         result.write(out)
     show(result)

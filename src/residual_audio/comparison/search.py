@@ -23,6 +23,7 @@ from ..extraction.shard import Settings
 from ..extraction.store import Store
 from ..models import Encoder
 from ..options import OptionError, words
+from ..progress import progress
 from ..results import Result, provenance
 from ..units import UnitTable
 from .compare import STORE, Comparison, compare
@@ -208,6 +209,7 @@ def search(
             encoder, dataset, folder, ("plain", method), trial.recipe, protocol, workers=workers, advance=advance,
             tell=None if tell is None else lambda line: tell(f"{trial.name}: {line}"),
         )  # fmt: skip
+        finished(1)
         readable = dataset.without(comparison.errors)
         return Tried(trial, comparison, *read_cells(folder, method, protocol.repeats, readable.targets))
 
@@ -216,7 +218,7 @@ def search(
     choices |= {"kind": (kind or "heads") if space == "stages" else None}
     # A grid may grow; what Optuna draws depends on the ranges.
     choices["ranges"] = {k: asdict(v) if isinstance(v, Range) else v for k, v in varied.items()} if space == "optuna" else None
-    with store.locked():
+    with store.locked(), progress("trials", len(planned) or trials or DRAWS) as finished:
         open_or_create(store, {**identity(encoder, dataset, Settings(("embedding",))), "settings": choices})
         done = (
             drawn(varied, recipe, trials or DRAWS, protocol.seed, Path(out) / "optuna.db", run) if space == "optuna" else map(run, planned)

@@ -13,10 +13,11 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from ..progress import opened_step
 from .clip import DataError
 from .unpack import MOST_BYTES, unpack
 
-BLOCK = 1 << 20
+BLOCK, MB = 1 << 20, 10**6
 TIMEOUT_SECONDS = 60
 RANGE_NOT_SATISFIABLE = 416
 # A server that sends without end, or a byte now and then, is given up.
@@ -71,9 +72,6 @@ def verify(path: Path, remote: Remote) -> None:
 
 def download(remote: Remote, folder: Path) -> Path:
     """``folder/filename``, verified. Tries again for as long as each try brings the file further."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
     target, part = folder / remote.filename, folder / f"{remote.filename}.part"
     if target.exists():
         try:
@@ -82,15 +80,18 @@ def download(remote: Remote, folder: Path) -> Path:
         except DataError:
             part.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(remote.filename, total=None)
+    with opened_step(f"{remote.filename}, MB", None) as step:
+
+        def show(done: int, total: int | None) -> None:
+            step.total = None if total is None else total // MB
+            step(done // MB - step.done)
+
         complete = False
         while not complete:
             before = part.stat().st_size if part.exists() else 0
             reason: object = "the connection was cut"
             try:
-                complete = receive(remote.url, part, lambda done, total: progress.update(task, completed=done, total=total))
+                complete = receive(remote.url, part, show)
             except HTTPError as error:
                 if error.code != RANGE_NOT_SATISFIABLE:
                     raise DataError(f"cannot download {remote.url}: {error}") from error

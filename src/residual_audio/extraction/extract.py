@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ..data import Clip, Dataset
 from ..models import Encoder
+from ..progress import progress
 from ..spectra import Moments
 from ..spelling import printable
 from ..units import Kind
@@ -163,14 +164,14 @@ def extract(
         if not store.exists(WEIGHTS) or not same_tensors(store, weights):
             store.write_tensors(WEIGHTS, weights)
         todo = [(n, clips) for n, clips in jobs_of(dataset, settings) if shard_problem(store, shard_name(n), clips)]
-        if advance is not None:
-            advance(len(dataset) - sum(len(clips) for _, clips in todo))
-        if engine == "ray":
-            from .engines import ray
+        there = len(dataset) - sum(len(clips) for _, clips in todo)
+        with progress(f"{encoder.name} on {dataset.name}", len(dataset), advance, done=there) as advance:
+            if engine == "ray":
+                from .engines import ray
 
-            ray.run(encoder, settings, store, todo, workers=workers, advance=advance, **engine_options)
-        else:
-            local.run(ShardWriter(encoder, settings, store, workers), todo, advance=advance, **engine_options)
+                ray.run(encoder, settings, store, todo, workers=workers, advance=advance, **engine_options)
+            else:
+                local.run(ShardWriter(encoder, settings, store, workers), todo, advance=advance, **engine_options)
         if todo or not complete_and_sound(store):
             finish(store, dataset, settings, encoder)
     return Run.open(out)

@@ -20,6 +20,7 @@ from ..evaluation.paired import holm
 from ..extraction import Run
 from ..models import Encoder
 from ..options import OptionError
+from ..progress import progress
 from ..results import Result
 from ..units import WRITERS, Unit
 from ..workers import one_core_each
@@ -97,11 +98,10 @@ def describe(
 
     def lists(shares: Float[Tensor, "clip d"]) -> list[WordList]:
         own = chooser.lists(shares)
-        if advance is not None:
-            advance(1)
+        told(1)
         return own
 
-    with one_core_each() as pool:
+    with progress(f"words for {run.info['model']['name']}", len(chosen), advance) as told, one_core_each() as pool:
         for group, shares in share_groups(run, chosen):
             for unit, own in zip(group, pool.map(lists, shares.unbind(1)), strict=True):
                 for one in own:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from ..audio import AudioSource, Prepared, Preprocessing, as_sources
 from ..images import ImagePreprocessing, ImageSource
 from ..media import MediaError, reading
+from ..progress import progress
 from ..units import UnitTable
 from ..writing import drafted_folder
 from .batching import as_batch, batches
@@ -207,11 +208,11 @@ class Encoder(ABC):
     ) -> list[Tensor | MediaError]:
         """One unit-length embedding per source, or the error that source raised. ``advance(n)`` is told of progress."""
         outcomes: dict[int, Tensor | MediaError] = {}
-        for batch in batches(sources, self.prepare, batch_size, workers):
-            outcomes |= batch.errors
-            if batch.clips:
-                outcomes |= dict(zip(batch.rows, self.embed_prepared(batch.clips), strict=True))
-            if advance is not None:
+        with progress(f"{self.name}: clips", len(sources), advance) as advance:
+            for batch in batches(sources, self.prepare, batch_size, workers):
+                outcomes |= batch.errors
+                if batch.clips:
+                    outcomes |= dict(zip(batch.rows, self.embed_prepared(batch.clips), strict=True))
                 advance(len(batch))
         return [outcomes[row] for row in range(len(sources))]
 
