@@ -90,10 +90,21 @@ def work(tmp_path_factory):
     }
 
 
+# What the title of its own step begins with.
 CALLS = {
-    "extract": "tiny on", "zero_shot": "tiny on", "retrieve": "tiny on", "ablate": "ablation of", "analyze": "heads on", "describe": "words for",
-    "adapt": "epochs", "compare": "methods × folds", "few_shot": "points", "search": "trials", "report": "clips of the page", "embed": "tiny: clips",
-}  # fmt: skip
+    "extract": "tiny on",
+    "zero_shot": "tiny on",
+    "retrieve": "tiny on",
+    "ablate": "ablation of",
+    "analyze": "heads on",
+    "describe": "words for",
+    "adapt": "epochs",
+    "compare": "methods × folds",
+    "few_shot": "points",
+    "search": "trials",
+    "report": "clips of the page",
+    "embed": "tiny: clips",
+}
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..options import words
+from .checks import check_run, writable
 from .late_help import helped, measures_help
 
 if TYPE_CHECKING:
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 @helped(more=measures_help)
 def analyze(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Finished runs of `residual-audio extract`, one per dataset.")],
-    regime: Annotated[str, typer.Option(help="pre (head outputs), post (what they write into the stream) or both.")] = "pre",
+    regime: Annotated[
+        Literal["pre", "post", "both"], typer.Option(help="pre (head outputs), post (what they write into the stream) or both.")
+    ] = "pre",
     level: Annotated[
-        str, typer.Option(help="clip (pooled outputs, every measure) or token (from streamed moments, spectra only).")
+        Literal["clip", "token"], typer.Option(help="clip (pooled outputs, every measure) or token (from streamed moments, spectra only).")
     ] = "clip",
     k: Annotated[int, typer.Option("--k", min=2, help="Neighbours of the MLE estimator; published reports used 20 and 5.")] = 20,
     points: Annotated[
@@ -57,6 +60,9 @@ def analyze(
     residual-audio analyze runs/esc50 runs/tinysol runs/vocalsound --k 5
     ```
     """
+    for address in runs:
+        check_run(address)
+    writable(out)
     from ..analysis import analyze as run_analysis
     from ..analysis import same_model
     from ..extraction import Run, StoreError

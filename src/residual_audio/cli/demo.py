@@ -12,6 +12,7 @@ import typer
 
 from ..adaptation.recipe import Recipe
 from ..rounding import percent
+from .checks import writable
 from .options import Data, Machine, open_model
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def demo(
     residual-audio demo --out runs/demo
     ```
     """
+    writable(out)
     from .screen import console, say
 
     tour = Tour(open_model("tiny", Machine()), limit, out)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..rounding import percent
+from .checks import check_run, check_template, check_words, writable
 
 if TYPE_CHECKING:
     from ..meaning import Description
@@ -63,6 +64,11 @@ def describe(
     residual-audio describe runs/esc50 --dictionary audioset --dictionary my-words.txt --units "S3 S2B5 heads" --method textspan
     ```
     """
+    check_run(run)
+    check_words(dictionary)
+    check_template(template)
+    check_template(class_template)
+    writable(out)
     from ..extraction import Run, StoreError
     from ..meaning import describe as run_description
     from .screen import console, quiet_libraries

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from .checks import check_adapter, check_folder, check_run, check_template, check_words, writable
 from .options import RunArgument
 
 LARGE = 15e6  # bytes; a page beyond this opens slowly and cannot be mailed
@@ -52,6 +53,13 @@ def report(
     residual-audio report runs/notes --compare runs/compare-notes --adapter adapters/notes
     ```
     """
+    check_run(run)
+    check_adapter(adapter)
+    check_template(template)
+    check_words(dictionary)
+    for other in compare or ():
+        check_folder(other, "--compare")
+    writable(out if out is None else out.parent)
     from ..extraction import Run
     from ..report import report as write_report
     from .screen import errors, quiet_libraries, say

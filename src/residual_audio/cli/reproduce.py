@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from .checks import check_file, check_model, writable
 from .options import Data, Machine, open_model, takes
 from .reproduce_screen import OFFLINE, listing, remark, show, show_heads
 
@@ -58,6 +59,11 @@ def reproduce(
     residual-audio reproduce all --model tiny --dataset synthetic-timbre --limit 120 --epochs 3
     ```
     """
+    writable(out)
+    if model is not None:
+        check_model(model)
+    if published_heads is not None:
+        check_file(published_heads, "--published-heads")
     from ..reproduction.published import published_figures
     from ..reproduction.reproduce import HEADS, choose
     from ..reproduction.reproduce import reproduce as run_reproduction

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..models.loading import Loading
+from .checks import check_adapter, check_model, writable
 from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes
 
 if TYPE_CHECKING:
@@ -51,13 +52,17 @@ def retrieve(
     residual-audio retrieve laion/clap-htsat-unfused clotho/eval.csv --path file_name --audio clotho/evaluation
     ```
     """
+    writable(out)
+    check_model(model)
+    check_adapter(adapter)
+    clips = captioned(dataset, data, caption, audio)
     from ..adaptation.adapter import load_adapter
     from ..adaptation.attach import attached
     from ..evaluation.retrieval import AdaptedRetrieval
     from ..evaluation.retrieval import retrieve as run_retrieval
     from .screen import say, unreadable
 
-    encoder, clips = open_model(model, machine, loading), captioned(dataset, data, caption, audio)
+    encoder = open_model(model, machine, loading)
     residual = None if adapter is None else load_adapter(adapter, encoder).to(encoder.device, encoder.dtype)
     choices: dict[str, Any] = {"batch_size": batch_size, "workers": machine.workers, "seed": seed}
     base = run_retrieval(encoder, clips, **choices)
