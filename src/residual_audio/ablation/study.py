@@ -28,6 +28,7 @@ from ..models import Encoder
 from ..models.batching import as_batch, batches
 from ..progress import Advance, progress
 from ..results import provenance
+from ..writing import own_folder
 from .engine import ABLATABLE, Ablation, Replacements, UnitMeans
 from .first_order import first_order
 from .result import AblationResult
@@ -140,6 +141,8 @@ def ablate(
     with ExitStack() as stack:
         home = stack.enter_context(tempfile.TemporaryDirectory()) if out is None else out
         store = Store(f"{home}/{parts_folder(settings)}")
+        if store.local is not None:
+            own_folder(store.local, below=Path(home))
         stack.enter_context(store.locked())
         open_or_create(store, {**identity(encoder, dataset, Settings(("embedding",), batch_size)), "settings": settings})
         count = len(dataset) + min(clips or len(dataset), len(dataset))

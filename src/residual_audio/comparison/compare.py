@@ -30,6 +30,7 @@ from ..options import words
 from ..progress import progress
 from ..results import Result, provenance
 from ..rounding import percent
+from ..writing import own_folder
 from .cells import Work, adapt_fold, check_options, judge, write
 from .elsewhere import Elsewhere, base_and_novel
 from .protocol import COMPARED, Protocol, bare
@@ -106,7 +107,7 @@ def compare(
     choices |= {"template": protocol.template, "seed": seed, "shots": shots, "other": other and other.name}
     choices |= {"novel": list(kept_out.labels)} if kept_out else {}
     recorded = {m: json.loads(json.dumps(recipe.recorded(m, encoder.units))) for m in names}
-    store = Store(str(Path(out) / STORE))
+    store = Store(str(own_folder(Path(out) / STORE)))
     with store.locked():
         open_or_create(store, {**identity(encoder, dataset, Settings(("embedding",))), "settings": choices})
         check_options(store, recorded)

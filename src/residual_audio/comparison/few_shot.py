@@ -18,6 +18,7 @@ from ..evaluation.folds import fold_parts
 from ..models import Encoder
 from ..progress import progress
 from ..results import Result
+from ..writing import own_folder
 from .compare import Comparison, compare
 from .protocol import FEW_SHOT, Protocol, bare
 
@@ -92,7 +93,7 @@ def few_shot(
         for number in shots:
             name = ALL if number is None else str(number)
             comparisons[name] = compare(
-                encoder, dataset, Path(out) / f"shots-{name}", methods, recipe, protocol, shots=number, ready=setting,
+                encoder, dataset, own_folder(Path(out) / f"shots-{name}"), methods, recipe, protocol, shots=number, ready=setting,
                 tell=None if tell is None else lambda line, n=name: tell(f"{n} shots: {line}"),
             )  # fmt: skip
             used = clips_used(setting.dataset, number, protocol.seed, protocol.repeats)

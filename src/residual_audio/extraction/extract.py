@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -51,13 +51,13 @@ def identity(encoder: Encoder, dataset: Dataset, settings: Settings, files: bool
     }
 
 
-def open_or_create(store: Store, wanted: dict[str, Any], notes: dict[str, Any] | None = None) -> None:
-    """Start a run, or make sure that the one that is there is the same. ``notes`` are kept with a new run, and not compared.
+def open_or_create(store: Store, wanted: dict[str, Any], notes: dict[str, Any] | None = None, left: Collection[str] = ()) -> bool:
+    """Start a run (True), or make sure that the one that is there is the same. ``notes`` are kept with a new run, and not compared.
 
-    A run that was begun and never got anywhere claims nothing: it is begun anew.
+    A run that was begun and never got anywhere claims nothing: it is begun anew. ``left``: what such a run leaves beside the record.
     """
     wanted = json.loads(json.dumps(wanted))
-    begun_only = set(store.names(".")) <= {"run.json", WEIGHTS}
+    begun_only = set(store.names(".")) <= {"run.json", WEIGHTS, *left}
     if store.exists("run.json") and not begun_only:
         there = store.read_json("run.json")
         changed = differences({k: there.get(k) for k in wanted}, wanted)
@@ -66,11 +66,12 @@ def open_or_create(store: Store, wanted: dict[str, Any], notes: dict[str, Any] |
             raise StoreError(
                 f"{store.address} was begun with other settings and is not mixed:\n  {shown}\nUse the same ones, or another --out."
             )
-        return
+        return False
     if not begun_only:
         raise StoreError(f"{store.address} is not empty and holds no run; choose another --out")
     begun = datetime.now(UTC).isoformat(timespec="seconds")
     store.write_json("run.json", {**wanted, **(notes or {}), "status": "running", "begun": begun})
+    return True
 
 
 def reopening_notes(encoder: Encoder, dataset: Dataset) -> dict[str, Any]:

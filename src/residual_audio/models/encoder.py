@@ -22,7 +22,7 @@ from ..images import ImagePreprocessing, ImageSource
 from ..media import MediaError, reading
 from ..progress import progress
 from ..units import UnitTable
-from ..writing import drafted_folder
+from ..writing import drafted_folder, own_folder
 from .batching import as_batch, batches
 from .loading import Loaded
 from .readout import Readout
@@ -246,7 +246,7 @@ class Encoder(ABC):
 
         The folder is there whole or not at all.
         """
-        folder = Path(folder)
+        folder = own_folder(Path(folder))
         if folder.exists() and any(folder.iterdir()):
             raise EncoderError(f"{folder} is not empty; choose another folder for the checkpoint")
         for name, value in self.module.named_parameters():
