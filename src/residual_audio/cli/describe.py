@@ -71,7 +71,7 @@ def describe(
     writable(out)
     from ..extraction import Run, StoreError
     from ..meaning import describe as run_description
-    from .screen import console, quiet_libraries
+    from .screen import console, errors, quiet_libraries
 
     opened = Run.open(run)
     here = opened.store.local if out is None else out
@@ -81,7 +81,7 @@ def describe(
     result = run_description(
         opened, dictionary, units, methods=[m.strip() for m in method.split(",") if m.strip()], words=words, components=components,
         permutations=permutations, resamples=resamples, template=template, centre=centre, select=select, class_template=class_template,
-        seed=seed,
+        seed=seed, tell=lambda line: errors.print(line, soft_wrap=True),
     )  # fmt: skip
     result.write(here)
     if figures and "selection" in result.tables:
