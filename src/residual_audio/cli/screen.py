@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import sys
 import time
@@ -112,6 +114,11 @@ def is_known(error: Exception) -> bool:
     return isinstance(error, tuple(getattr(module, KNOWN_ERRORS[name]) for name, module in modules.items() if module is not None))
 
 
+def is_full(error: Exception) -> bool:
+    """Whether a disk is full, whoever found out: safetensors keeps the system's words only."""
+    return any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+
 @contextmanager
 def fail_clearly() -> Iterator[None]:
     """Turn the errors that users can do something about into one line; anything else is a bug and keeps its trace.
@@ -126,7 +133,8 @@ def fail_clearly() -> Iterator[None]:
         errors.print("stopped; finished parts stay, and the same command resumes from there")
         sys.exit(130)
     except Exception as error:
-        if not is_known(error):
+        if not is_known(error) and not is_full(error):
             raise
-        errors.print(Text("error:", "bold red"), str(error), soft_wrap=True)
+        advice = "; make room, and the same command resumes" if is_full(error) else ""
+        errors.print(Text("error:", "bold red"), f"{error}{advice}", soft_wrap=True)
         sys.exit(2)

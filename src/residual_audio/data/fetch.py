@@ -20,39 +20,55 @@ from .unpack import MOST_BYTES, unpack
 BLOCK, MB = 1 << 20, 10**6
 TIMEOUT_SECONDS = 60
 RANGE_NOT_SATISFIABLE = 416
-# A server that sends without end, or a byte now and then, is given up.
 PATIENCE_SECONDS, SLOWEST = 600, 1024
 
 
 @dataclass(frozen=True)
 class Remote:
-    """A file on the net. ``checksum`` is ``md5:…`` or ``sha256:…``; archives are unpacked into ``into`` below the root."""
+    """A file on the net. ``checksum`` is ``md5:…`` or ``sha256:…``; archives are unpacked into ``into`` below the root.
+
+    ``most``: more bytes than it can have.
+    """
 
     url: str
     checksum: str
     filename: str
     into: str = "."
+    most: int = MOST_BYTES
 
     @property
     def is_archive(self) -> bool:
         return self.filename.endswith((".zip", ".tar.gz"))
 
 
-def receive(url: str, part: Path, show: Callable[[int, int | None], None]) -> bool:
+class Patience:
+    """How long one waits, over all tries: a server that sends a byte now and then, or cuts after every byte, is given up."""
+
+    def __init__(self) -> None:
+        self.began, self.received = time.monotonic(), 0
+
+    def check(self, url: str, received: int) -> None:
+        self.received += received
+        waited = time.monotonic() - self.began
+        if waited > PATIENCE_SECONDS and self.received / waited < SLOWEST:
+            raise DataError(f"{url}: sends less than {SLOWEST} bytes in a second; given up")
+
+
+def receive(remote: Remote, part: Path, show: Callable[[int, int | None], None], patience: Patience) -> bool:
     """Append to ``part`` what it still lacks (or begin anew where the server cannot resume); True when that was all."""
     have = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": "residual-audio"} | ({"Range": f"bytes={have}-"} if have else {})
-    with urlopen(Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as response:
+    with urlopen(Request(remote.url, headers=headers), timeout=TIMEOUT_SECONDS) as response:
         resumed = response.status == 206
         length = response.headers.get("Content-Length")
         total = (have if resumed else 0) + int(length) if length else None
         with part.open("ab" if resumed else "wb") as file:
-            began, first = time.monotonic(), file.tell()
             while block := response.read1(BLOCK):
+                if file.tell() + len(block) > remote.most:
+                    part.unlink()
+                    raise DataError(f"{remote.url}: sends more than {remote.most:,} bytes, which is not what it should be; given up")
                 file.write(block)
-                waited = time.monotonic() - began
-                if file.tell() > MOST_BYTES or (waited > PATIENCE_SECONDS and (file.tell() - first) / waited < SLOWEST):
-                    raise DataError(f"{url}: sends more than {MOST_BYTES:,} bytes, or less than {SLOWEST} of them in a second; given up")
+                patience.check(remote.url, len(block))
                 show(file.tell(), total)
     return total is None or part.stat().st_size >= total
 
@@ -86,12 +102,12 @@ def download(remote: Remote, folder: Path) -> Path:
             step.total = None if total is None else total // MB
             step(done // MB - step.done)
 
-        complete = False
+        complete, patience = False, Patience()
         while not complete:
             before = part.stat().st_size if part.exists() else 0
             reason: object = "the connection was cut"
             try:
-                complete = receive(remote.url, part, show)
+                complete = receive(remote, part, show, patience)
             except HTTPError as error:
                 if error.code != RANGE_NOT_SATISFIABLE:
                     raise DataError(f"cannot download {remote.url}: {error}") from error
