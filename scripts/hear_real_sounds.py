@@ -16,7 +16,7 @@ from rich.table import Table
 from tiny.card import write_card
 
 import residual_audio as ra
-from residual_audio.cli.screen import progress
+from residual_audio.progress import progress
 
 CARD = Path(__file__).parents[1] / "src/residual_audio/models/tiny"
 # Data set, where it is below --data, and the prompts: those of the package's defaults.

@@ -16,6 +16,7 @@ ROOMS = (
         "options",
         "writing",
         "spelling",
+        "progress",
         "rounding",
         "media",
         "workers",

@@ -6,10 +6,12 @@ adding a file: tables, help, figures, the page and the tests read the registry.
 
 from __future__ import annotations
 
+import ast
 import pkgutil
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 
@@ -67,3 +69,30 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __len__(self) -> int:
         return len(self._all())
+
+
+def words_in_files(package: str) -> set[str]:
+    """The words with which the files of a package (``"models/encoders"``) register things, read without importing them.
+
+    Every name that is registered is among them, and other words may be: what is not here is no name, and that is known before torch
+    is loaded. Names are therefore written down in the file, as text or as a constant of it (``tests/test_extension.py``).
+    """
+    words: set[str] = set()
+    for path in sorted((Path(__file__).parent / package).glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        constants: dict[str, list[str]] = {}
+        for node in tree.body:
+            if isinstance(node, ast.Assign):
+                constants |= {name: _texts(node.value) for target in node.targets for name in _names(target)}
+        for call in ast.walk(tree):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "add":
+                words |= {*_texts(call), *(text for name in _names(call) for text in constants.get(name, ()))}
+    return words
+
+
+def _texts(tree: ast.AST) -> list[str]:
+    return [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+
+
+def _names(tree: ast.AST) -> list[str]:
+    return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]

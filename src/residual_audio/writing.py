@@ -16,13 +16,20 @@ def _draft(target: Path) -> Path:
 
 
 class LinkError(ValueError):
-    """A folder that is a link where one of our own is expected; the message says what to do."""
+    """A folder or file that is a link where one of our own is expected; the message says what to do."""
 
 
-def own_folder(folder: Path) -> Path:
-    """The folder, refused where it is a link: what is received from others must not lead our writing elsewhere."""
-    if folder.is_symlink():
-        raise LinkError(f"{folder} is a link; results are written into folders of their own only. Remove it, or choose another --out")
+def own_folder(folder: Path, below: Path | None = None) -> Path:
+    """The folder (or file), refused where it is a link: what is received from others must not lead our writing elsewhere.
+
+    ``below``: every folder between is looked at too. That one itself is the user's own choice, and may be a link.
+    """
+    between = [] if below is None else [p for p in folder.parents if below in p.parents]
+    for path in (*between, folder):
+        if path.is_symlink():
+            raise LinkError(
+                f"{path} is a link; results are written to files and folders of their own only. Remove it, or choose another --out"
+            )
     return folder
 
 

@@ -3,6 +3,7 @@
 import inspect
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -13,10 +14,13 @@ import pandas as pd
 import pytest
 
 import residual_audio as ra
+from residual_audio import progress
 from residual_audio.cli import app, screen
-from residual_audio.cli.options import check_device, check_place, writable
+from residual_audio.cli.checks import check_device, check_model, no_answer, writable
 from residual_audio.options import OptionError
+from residual_audio.registry import words_in_files
 from residual_audio.results import write_record
+from tests.helpers.hub import running_hub
 
 
 def test_an_out_that_cannot_be_written_is_told_before_work_begins(tmp_path, command, capsys, monkeypatch):
@@ -34,7 +38,7 @@ def test_an_out_that_cannot_be_written_is_told_before_work_begins(tmp_path, comm
 def test_a_folder_without_permission_is_told():
     """Dropped rights in a child: root may write anywhere."""
     program = (
-        "import os, sys; from residual_audio.cli.options import writable\n"
+        "import os, sys; from residual_audio.cli.checks import writable\n"
         "os.chdir(sys.argv[1]); os.geteuid() or os.setuid(65534)\n"
         "try: writable('closed/out')\nexcept ValueError as error: print(error)"
     )
@@ -52,19 +56,87 @@ def test_a_device_that_is_not_there_is_told(command, capsys):
     assert "--device cuda:99: not to be had here" in capsys.readouterr().err.replace("\n", " ")
 
 
-def test_a_path_that_leads_nowhere_is_told_without_torch(tmp_path):
+def test_a_path_that_leads_nowhere_is_told(tmp_path):
     for model in (f"{tmp_path}/none", "./none", "a/b/c", "none.pth"):
         with pytest.raises(OptionError, match="no such file or folder"):
-            check_place(model)
-    program = (
-        "import sys; from residual_audio.cli.options import Data, check_place\n"
-        "for work in (lambda: check_place('./none'), lambda: Data().open('sinthetic')):\n"
-        "    try: work()\n    except ValueError as error: print(error)\n"
-        "print('torch' in sys.modules)"
+            check_model(model)
+    with pytest.raises(OptionError, match=r"no config\.json"):
+        check_model(str(tmp_path))
+    for known in ("tiny", "msclap-2023", "msclap", "microsoft/msclap"):
+        check_model(known)
+
+
+# A misspelt model, dataset, path or name for every verb that takes one, and what is said.
+TYPOS = {
+    **{f"{verb} tny notes --out x": "did you mean tiny?" for verb in ("extract", "compare", "few-shot", "search", "adapt", "truncate")},
+    **{f"{verb} tny notes": "did you mean tiny?" for verb in ("zero-shot", "retrieve", "ablate")},
+    **{f"{verb} tiny nots --out x": "did you mean notes?" for verb in ("extract", "compare", "few-shot", "search", "adapt", "truncate")},
+    **{f"{verb} tiny nots": "did you mean notes?" for verb in ("zero-shot", "retrieve", "ablate")},
+    **{f"{verb} ./none": "no run.json" for verb in ("describe", "analyze", "report", "check", "ask ./none")},
+    "zero-shot laion/clap-htsat-unfusd notes": "did you mean laion/clap-htsat-unfused",
+    "zero-shot ./none notes": "no model at ./none",
+    "zero-shot tiny ./none.csv": "none.csv",
+    "zero-shot tiny notes --classifier probee": "did you mean probe",
+    "zero-shot tiny notes --template soundof": "sound-of",
+    "zero-shot tiny notes --folds officiel": "'official', 'stratified'",
+    "compare tiny notes --classifier prompts,gdda --out x": "did you mean gda",
+    "compare tiny notes --other nots --out x": "did you mean notes?",
+    "compare tiny notes --methods resdual --out x": "did you mean residual",
+    "adapt tiny notes --form gain --out x": "gains",
+    "ablate tiny notes --how men": "'zero', 'mean'",
+    "fold tny ./none --out x": "did you mean tiny?",
+    "fold tiny ./none --out x": "no such folder",
+    "retrieve tiny notes --adapter ./none": "no such folder",
+    "report RUN --compare ./none": "--compare ./none",
+    "report RUN --adapter ./none": "no such folder",
+    "describe RUN --dictionary audioste": "did you mean audioset?",
+    "describe RUNN": "did you mean RUN?",
+    "reproduce seed1-1 --model tny": "did you mean tiny?",
+}
+MISTYPING = """
+import json, shlex, sys
+from residual_audio.cli import main
+for line in json.loads(sys.argv[1]):
+    sys.argv = ["residual-audio", *shlex.split(line)]
+    print(f"\\n# {line}", file=sys.stderr, flush=True)
+    try: main()
+    except SystemExit as ended: print(f"= {ended.code} {'torch' in sys.modules}", file=sys.stderr, flush=True)
+"""
+
+
+def test_a_typo_does_not_wait_for_torch(tmp_path):
+    (tmp_path / "RUN").mkdir()
+    (tmp_path / "RUN" / "run.json").write_text("{}")
+    done = subprocess.run(
+        [sys.executable, "-c", MISTYPING, json.dumps(list(TYPOS))],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "400"},
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.endswith("False\n"), done
-    assert "did you mean synthetic" in done.stdout
+    told = {part.partition("\n")[0]: part for part in done.stderr.split("\n# ")[1:]}
+    for line, expected in TYPOS.items():
+        assert expected in told[line], told[line]
+        assert "= 2 False" in told[line], told[line]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["RUN"], "nothing was claimed"
+
+
+def test_the_hub_is_asked_once(tmp_path):
+    with running_hub() as hub:
+        hub.files["config.json"] = b"{}"
+        assert no_answer(f"{hub.address}/me/gains/resolve/main/config.json", {}) == ""
+        assert "no such model" in no_answer(f"{hub.address}/me/gains/resolve/main/none.json", {})
+    assert "no connection" in no_answer(f"{hub.address}/me/gains/resolve/main/config.json", {})
+
+
+@pytest.mark.parametrize("package", ["models/encoders", "evaluation/classifiers"])
+def test_every_name_is_written_down_in_its_file(package):
+    """So that a name that is wrong can be told without importing torch, and no name that is right is refused."""
+    from residual_audio.evaluation import CLASSIFIERS
+    from residual_audio.models import ENCODERS, known_models
+
+    names = {n for kind in ENCODERS.values() for n in kind.own_names} | {m.name for m in known_models()} - {"PATH"}
+    assert (names if "encoders" in package else set(CLASSIFIERS)) <= words_in_files(package)
 
 
 def test_records_are_json(tmp_path):
@@ -80,14 +152,14 @@ def test_records_are_json(tmp_path):
 
 def test_without_a_terminal_a_line_comes_every_half_minute(monkeypatch, capsys):
     now = [0.0]
-    monkeypatch.setattr(screen.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(screen, "errors", screen.Screen(file=sys.stdout, force_terminal=False, width=200))
-    with screen.progress("decoding", 100) as advance:
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress, "errors", screen.Screen(file=sys.stdout, force_terminal=False, width=200))
+    with progress.told_in_lines(), progress.progress("decoding", 110, done=10) as advance:
         for _ in range(10):
             now[0] += 10
             advance(10)
     lines = capsys.readouterr().out.splitlines()
-    assert lines == [f"decoding: {n} of 100, about {(100 - n) / 60:.1f} min left" for n in (30, 60, 90)]
+    assert lines == [f"decoding: {10 + n} of 110, 1.0/s, about {(100 - n) / 60:.1f} min left" for n in (30, 60, 90)]
 
 
 def test_stopping_says_how_to_go_on(capsys):

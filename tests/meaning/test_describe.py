@@ -1,6 +1,7 @@
 """Words for a run: a planted truth is found, a real run gives whole tables, and what cannot be answered is told."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -83,6 +84,19 @@ def test_a_selection_means_the_same_as_everywhere(run, tiny, text):
     assert set(lists.label) == {u.label for u in chosen} == set(asked.label) - {"constant"}
     for table in (lists, asked[asked.label != "constant"]):
         assert dict(zip(table.label, table.kind, strict=True)) == {u.label: u.kind for u in chosen}
+
+
+def test_the_time_is_told_beforehand(run, tiny):
+    """Measured on a few units, of which nothing is left: the words are the same. Where there are few units, there is nothing to tell."""
+    told: list[object] = []
+    choices = {"methods": ["somp"], "permutations": 2, "resamples": 0, "select": False, "encoder": tiny}
+    result = describe(run, units="S3 heads", **choices, advance=told.append, tell=told.append)
+    assert re.fullmatch(r"words for 64 units: about \d+\.\d min, measured on some; .*", str(told[0]))
+    assert told[1:] == [1] * 64
+    pd.testing.assert_frame_equal(result.tables["words"], describe(run, units="S3 heads", **choices).tables["words"])
+    told.clear()
+    describe(run, units="S3B1H0 E", **choices, tell=told.append)
+    assert told == []
 
 
 def test_the_result_writes_itself(real, run, tmp_path):

@@ -26,7 +26,9 @@ from ..extraction.shard import Settings
 from ..extraction.store import Store, shard_name
 from ..models import Encoder
 from ..models.batching import as_batch, batches
+from ..progress import Advance, progress
 from ..results import provenance
+from ..writing import own_folder
 from .engine import ABLATABLE, Ablation, Replacements, UnitMeans
 from .first_order import first_order
 from .result import AblationResult
@@ -36,7 +38,7 @@ LONGEST_NAME = 80
 
 
 def survey(encoder: Encoder, dataset: Dataset, batch_size: int, workers: int | None, store: Store,
-           advance: Callable[[int], object] | None) -> tuple[Tensor, Replacements, dict[str, str]]:  # fmt: skip
+           advance: Advance) -> tuple[Tensor, Replacements, dict[str, str]]:  # fmt: skip
     """Embeddings of the whole model and the units' means: one plain forward of every clip, kept in the store."""
     if not store.exists(BASE):
         means = UnitMeans(encoder)
@@ -47,15 +49,14 @@ def survey(encoder: Encoder, dataset: Dataset, batch_size: int, workers: int | N
             if batch.clips:
                 features, longer, _ = as_batch(encoder, batch.clips)
                 parts.append(means.run(features, longer).cpu())
-            if advance is not None:
-                advance(len(batch))
+            advance(len(batch))
         if not parts:
             first = next(iter(failed.values()), "the dataset is empty")
             raise EvaluationError(f"{dataset.name}: none of {len(dataset)} clips could be read; the first error: {first}")
         mean = means.replacements()
         tensors = {f"heads.{i}": h for i, h in enumerate(mean.heads)} | {f"mlp.{i}": m for i, m in enumerate(mean.mlp)}
         store.write_tensors(BASE, {**tensors, "embeddings": torch.cat(parts)}, {"errors": json.dumps(failed)})
-    elif advance is not None:
+    else:
         advance(len(dataset))
     with safe_open(store.reading(BASE), "pt") as file:
         failed = json.loads(file.metadata()["errors"])
@@ -140,8 +141,12 @@ def ablate(
     with ExitStack() as stack:
         home = stack.enter_context(tempfile.TemporaryDirectory()) if out is None else out
         store = Store(f"{home}/{parts_folder(settings)}")
+        if store.local is not None:
+            own_folder(store.local, below=Path(home))
         stack.enter_context(store.locked())
         open_or_create(store, {**identity(encoder, dataset, Settings(("embedding",), batch_size)), "settings": settings})
+        count = len(dataset) + min(clips or len(dataset), len(dataset))
+        advance = stack.enter_context(progress(f"ablation of {units}, {encoder.name} on {dataset.name}", count, advance))
         embeddings, means, errors = survey(encoder, dataset, batch_size, workers, store, advance)
         readable = dataset.without(errors)
         if len(readable.labels) < 2:
@@ -168,14 +173,13 @@ def subset(dataset: Dataset, classifier: FoldClassifier, count: int, seed: int) 
 
 
 def run_shards(ablation: Ablation, dataset: Dataset, classifier: FoldClassifier, store: Store, size: int, workers: int | None,
-               advance: Callable[[int], object] | None) -> None:  # fmt: skip
+               advance: Advance) -> None:  # fmt: skip
     """One shard per batch: scores with the model whole, with each unit replaced, and the first-order estimates."""
     encoder, targets = ablation.encoder, torch.from_numpy(dataset.targets)
     there = set(store.names("shards"))
     numbers = [n for n in range(-(-len(dataset) // size)) if Path(shard_name(n)).name not in there]
     clips = [c for n in numbers for c in dataset.clips[n * size : (n + 1) * size]]
-    if advance is not None:
-        advance(len(dataset) - len(clips))
+    advance(len(dataset) - len(clips))
     for number, batch in zip(numbers, batches([c.source for c in clips], encoder.prepare, size, workers), strict=True):
         for row, error in batch.errors.items():
             raise EvaluationError(f"{clips[row].id} could be read a moment ago and cannot now: {error}")
@@ -190,5 +194,4 @@ def run_shards(ablation: Ablation, dataset: Dataset, classifier: FoldClassifier,
             "estimate": estimate.cpu().T,
         }
         store.write_tensors(shard_name(number), tensors)
-        if advance is not None:
-            advance(len(batch))
+        advance(len(batch))

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from ..models import Encoder
-from ..models.files import split_revision
+from ..models.loading import split_revision
 from ..spelling import printable
 from ..writing import drafted
 from .forms import FORMS

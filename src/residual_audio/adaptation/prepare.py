@@ -13,6 +13,7 @@ from ..evaluation.classifiers import prompt_directions
 from ..evaluation.folds import with_folds
 from ..models import Encoder
 from ..options import option_specs
+from ..progress import progress
 from .methods import METHODS
 from .options import Selected
 from .recipe import Recipe
@@ -65,11 +66,10 @@ def prepare(
     block = first_block(encoder, choose_places(encoder.units, selection(methods, recipe)))
     # Clips whose answers are kept come last, so that rows of the dataset are what they are without them.
     sources = [c.source for c in (*dataset.clips, *(load_dataset(keep).clips if keep else ()))]
-    if needs_inputs(methods, recipe):
-        whole = cache_streams(encoder, sources, None, workers=workers, advance=advance)
-        streams = advanced(whole, block)
-    else:
-        whole, streams = None, cache_streams(encoder, sources, block, workers=workers, advance=advance)
+    inputs = needs_inputs(methods, recipe)
+    with progress(f"{encoder.name} on {dataset.name}", len(sources), advance) as advance:
+        cached = cache_streams(encoder, sources, None if inputs else block, workers=workers, advance=advance)
+    whole, streams = (cached, advanced(cached, block)) if inputs else (None, cached)
     if not len(streams) or streams.readable[0] >= len(dataset):
         first = next(iter(streams.errors.values()), "the dataset is empty")
         raise EvaluationError(f"{dataset.name}: none of {len(dataset)} clips could be read; the first error: {first}")

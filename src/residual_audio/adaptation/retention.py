@@ -16,6 +16,7 @@ from ..evaluation.folds import fold_parts
 from ..evaluation.metrics import outcome
 from ..evaluation.significance import mean_interval
 from ..models import Encoder
+from ..progress import progress
 from ..results import Result, provenance
 from ..spectra import Basis
 from .defaults import UNITS
@@ -95,17 +96,20 @@ def retention(
     places, targets = choose_places(encoder.units, units), torch.from_numpy(setting.dataset.targets)
     correct: dict[tuple[str, int | float], np.ndarray] = {}
     shares: dict[tuple[str, int | float], list[float]] = {}
-    for _, parts in fold_parts(setting.dataset, seed):
-        task = FoldTask(setting, targets, parts, seed)
-        bases = place_bases(setting.streams, parts.seen, places, level)  # type: ignore[arg-type]
-        others = [random_basis(b, 1000 * seed + i) for i, b in enumerate(bases)]
-        for kind, basis in zip(KINDS, (bases, others), strict=True):
-            for number in numbers or doubling(max(b.axes.shape[1] for b in bases)):
-                cut, share = retained(places, basis, number)
-                scores = task.scores(GainLearner(cut, setting.streams).embed(setting.rows).cpu(), chosen)
-                right = outcome(scores.numpy(), setting.dataset.targets[parts.test]).correct
-                correct.setdefault((kind, number), np.zeros(len(targets)))[parts.test] = right
-                shares.setdefault((kind, number), []).append(share)
+    folds_of = list(fold_parts(setting.dataset, seed))
+    with progress("folds", len(folds_of)) as done:
+        for _, parts in folds_of:
+            task = FoldTask(setting, targets, parts, seed)
+            bases = place_bases(setting.streams, parts.seen, places, level)  # type: ignore[arg-type]
+            others = [random_basis(b, 1000 * seed + i) for i, b in enumerate(bases)]
+            for kind, basis in zip(KINDS, (bases, others), strict=True):
+                for number in numbers or doubling(max(b.axes.shape[1] for b in bases)):
+                    cut, share = retained(places, basis, number)
+                    scores = task.scores(GainLearner(cut, setting.streams).embed(setting.rows).cpu(), chosen)
+                    right = outcome(scores.numpy(), setting.dataset.targets[parts.test]).correct
+                    correct.setdefault((kind, number), np.zeros(len(targets)))[parts.test] = right
+                    shares.setdefault((kind, number), []).append(share)
+            done(1)
     rows = []
     for (kind, number), right in correct.items():
         interval = mean_interval(right, setting.dataset.groups, seed=seed)

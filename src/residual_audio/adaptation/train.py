@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..models.precision import chosen_precision
+from ..progress import progress
 from .gain import ResiDual
 from .learner import GainLearner, Learner, SharedLearner
 from .objective import CentroidBank, Objective
@@ -225,20 +226,22 @@ def train(learner: Learner, lesson: Lesson, how: Training, advance: Callable[[Ep
     loss, accuracy = course.evaluate()
     history = [{"epoch": 0, "train_loss": float("nan"), "stop_loss": loss, "stop_accuracy": accuracy}]
     best, kept, waited = (accuracy, -loss), [p.detach().clone() for p in learner.parameters], 0
-    for epoch in range(1, how.epochs + 1):
-        switch(optimiser, "train")
-        losses = [course.step(places, optimiser) for places in course.batches(rng)]
-        switch(optimiser, "eval")
-        loss, accuracy = course.evaluate()
-        history.append({"epoch": epoch, "train_loss": float(np.mean(losses)), "stop_loss": loss, "stop_accuracy": accuracy})
-        if advance is not None:
-            advance(history[-1])
-        if (accuracy, -loss) > best or not len(lesson.stop):
-            best, kept, waited = (accuracy, -loss), [p.detach().clone() for p in learner.parameters], 0
-        else:
-            waited += 1
-        if waited >= how.patience or not math.isfinite(history[-1]["train_loss"]):
-            break
+    with progress("epochs, at most", how.epochs) as done:
+        for epoch in range(1, how.epochs + 1):
+            switch(optimiser, "train")
+            losses = [course.step(places, optimiser) for places in course.batches(rng)]
+            switch(optimiser, "eval")
+            loss, accuracy = course.evaluate()
+            history.append({"epoch": epoch, "train_loss": float(np.mean(losses)), "stop_loss": loss, "stop_accuracy": accuracy})
+            done(1)
+            if advance is not None:
+                advance(history[-1])
+            if (accuracy, -loss) > best or not len(lesson.stop):
+                best, kept, waited = (accuracy, -loss), [p.detach().clone() for p in learner.parameters], 0
+            else:
+                waited += 1
+            if waited >= how.patience or not math.isfinite(history[-1]["train_loss"]):
+                break
     put(learner, kept)
     return history, rate
 

@@ -12,6 +12,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..progress import progress
 from ..results import Result, write_record, write_table
 from ..spectra import Basis, shares
 from .dimension import Dimensions, estimate_dimensions, linear_dimensions
@@ -209,9 +210,11 @@ def analyze(
     # Moments of tokens are of all clips, and tokens have no neighbours.
     sample = sample_of(run, points, draws, seed) if level == "clip" else sample_of(run, None, 0, seed)
     parts: dict[str, list[pd.DataFrame]] = {}
-    for one in REGIMES if regime == "both" else (regime,):
-        for name, table in analyze_view(run, one, level, sample, how, advance).items():
-            parts.setdefault(name, []).append(with_keys(table, one, level))
+    regimes = REGIMES if regime == "both" else (regime,)
+    with progress(f"heads on {run.info['dataset']['name']}", len(regimes) * len(run.units.where("head")), advance) as advance:
+        for one in regimes:
+            for name, table in analyze_view(run, one, level, sample, how, advance).items():
+                parts.setdefault(name, []).append(with_keys(table, one, level))
     info = {
         "model": run.info["model"],
         "dataset": run.info["dataset"],

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from ..models.loading import Loading
 from ..rounding import percent
+from .checks import check_classifiers, check_model, check_template, writable
 from .late_help import ClassifierName, Template, classifier_help, helped, template_help
-from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes, writable
+from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes
 
 if TYPE_CHECKING:
     from ..ablation import AblationResult
@@ -33,11 +34,11 @@ def ablate(
             '"S3 heads", "S2B1H7 S3 mlps".'
         ),
     ] = "heads",
-    how: Annotated[str, typer.Option(help="zero, or mean: the unit's mean over the data.")] = "mean",
+    how: Annotated[Literal["zero", "mean"], typer.Option(help="zero, or mean: the unit's mean over the data.")] = "mean",
     classifier: ClassifierName = "auto",
     template: Template = None,
     folds: Annotated[
-        str | None,
+        Literal["official", "stratified"] | None,
         typer.Option(help="official or stratified, as in `zero-shot`, for classifiers that learn from clips; default: official."),
     ] = None,
     clips: Annotated[
@@ -62,16 +63,19 @@ def ablate(
     residual-audio ablate tiny synthetic --units "S3 heads" --clips 200 --out runs/synthetic
     ```
     """
-    from ..ablation import ablate as run_ablation
-    from .screen import progress, say, unreadable
-
     writable(out)
-    whole, encoder = data.open(dataset), open_model(model, machine, loading)
-    with progress(f"ablation of {encoder.name} on {whole.name}", len(whole) + min(clips or len(whole), len(whole))) as advance:
-        result = run_ablation(
-            encoder, whole, units, how, classifier, template=template, folds=folds, clips=clips, batch_size=batch_size, rows=rows, out=out,
-            workers=machine.workers, seed=seed, advance=advance,
-        )  # fmt: skip
+    check_model(model)
+    check_classifiers(classifier)
+    check_template(template)
+    whole = data.open(dataset)
+    from ..ablation import ablate as run_ablation
+    from .screen import say, unreadable
+
+    encoder = open_model(model, machine, loading)
+    result = run_ablation(
+        encoder, whole, units, how, classifier, template=template, folds=folds, clips=clips, batch_size=batch_size, rows=rows, out=out,
+        workers=machine.workers, seed=seed,
+    )  # fmt: skip
     if out is not None:
         result.write(out)
     unreadable(result.errors, whole)

@@ -11,8 +11,10 @@ from ..adaptation.methods import adapters
 from ..adaptation.recipe import Recipe
 from ..adaptation.tuning import Learning, check_learning
 from ..models.loading import Loading
+from ..options import OptionError
 from ..rounding import percent
-from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes, writable
+from .checks import check_adapter, check_model, check_template, writable
+from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes
 
 if TYPE_CHECKING:
     from ..adaptation.adapt import Adapted
@@ -54,22 +56,24 @@ def adapt(
     """
     recipe.check([method])  # before anything heavy is loaded
     check_learning(learning, recipe, [method])
+    writable(out)
+    check_model(model)
+    check_template(template)
+    clips = data.open(dataset)
     from ..adaptation.adapt import adapt as run_adaptation
     from ..adaptation.adapter import check_free, push_adapter
-    from .screen import progress, say, tell, unreadable
+    from .screen import say, tell, unreadable
 
     check_free(out, replace)
-    writable(out)
-    clips, encoder = data.open(dataset), open_model(model, machine, loading)
+    encoder = open_model(model, machine, loading)
 
     def epoch(done: Epoch) -> None:
         tell(f"epoch {done['epoch']:.0f}: loss {done['train_loss']:.3f}, stopping accuracy {percent(done['stop_accuracy'])} %")
 
-    with progress(f"decoding {clips.name}", len(clips)) as advance:
-        adapted = run_adaptation(
-            encoder, clips, recipe, learning, method=method, held=held, budget=budget, template=template, seed=seed,
-            workers=machine.workers, advance=advance, tell=epoch,
-        )  # fmt: skip
+    adapted = run_adaptation(
+        encoder, clips, recipe, learning, method=method, held=held, budget=budget, template=template, seed=seed,
+        workers=machine.workers, tell=epoch,
+    )  # fmt: skip
     adapted.write(out)
     unreadable(adapted.errors, clips)
     if push is not None:
@@ -117,13 +121,15 @@ def fold(
     residual-audio fold tiny adapters/notes --out folded/notes
     ```
     """
+    writable(out)
+    if out.exists() and any(out.iterdir()):
+        raise OptionError(f"{out} is not empty; choose another --out")
+    check_model(model)
+    check_adapter(adapter)
     from ..adaptation.adapter import load_adapter
-    from ..adaptation.fold import FoldError
     from ..adaptation.fold import fold as run_fold
     from .screen import say
 
-    if out.exists() and any(out.iterdir()):
-        raise FoldError(f"{out} is not empty; choose another --out")  # told before a model is opened
     encoder = open_model(model, machine, loading)
     run_fold(encoder, load_adapter(adapter, encoder)).save(out)
     say(f"{out}: {', '.join(sorted(p.name for p in out.iterdir()))}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..options import words
+from .checks import check_run, writable
 from .late_help import helped, measures_help
 
 if TYPE_CHECKING:
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 @helped(more=measures_help)
 def analyze(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Finished runs of `residual-audio extract`, one per dataset.")],
-    regime: Annotated[str, typer.Option(help="pre (head outputs), post (what they write into the stream) or both.")] = "pre",
+    regime: Annotated[
+        Literal["pre", "post", "both"], typer.Option(help="pre (head outputs), post (what they write into the stream) or both.")
+    ] = "pre",
     level: Annotated[
-        str, typer.Option(help="clip (pooled outputs, every measure) or token (from streamed moments, spectra only).")
+        Literal["clip", "token"], typer.Option(help="clip (pooled outputs, every measure) or token (from streamed moments, spectra only).")
     ] = "clip",
     k: Annotated[int, typer.Option("--k", min=2, help="Neighbours of the MLE estimator; published reports used 20 and 5.")] = 20,
     points: Annotated[
@@ -57,11 +60,14 @@ def analyze(
     residual-audio analyze runs/esc50 runs/tinysol runs/vocalsound --k 5
     ```
     """
+    for address in runs:
+        check_run(address)
+    writable(out)
     from ..analysis import analyze as run_analysis
     from ..analysis import same_model
     from ..extraction import Run, StoreError
     from ..report.paper_tables import run_names, write_paper_tables
-    from .screen import console, progress
+    from .screen import console
 
     opened = [Run.open(address) for address in runs]
     if len(set(runs)) < len(runs):
@@ -75,20 +81,18 @@ def analyze(
         here = run.store.local if out is None else out if len(runs) == 1 else out / Path(address).name
         if here is None:
             raise StoreError(f"{address} is remote; say where tables and figures go with --out")
-        with progress(run.info["dataset"]["name"], (2 if regime == "both" else 1) * len(run.units.where("head"))) as advance:
-            analysis = run_analysis(
-                run,
-                regime,
-                level,
-                k=k,
-                points=points,
-                similarity=asked,
-                clusters=clusters,
-                layout=layout,
-                draws=draws,
-                seed=seed,
-                advance=advance,
-            )
+        analysis = run_analysis(
+            run,
+            regime,
+            level,
+            k=k,
+            points=points,
+            similarity=asked,
+            clusters=clusters,
+            layout=layout,
+            draws=draws,
+            seed=seed,
+        )
         analyses.append(analysis)
         folders.append(analysis.write(here))
     results = dict(zip(run_names(analyses, runs), analyses, strict=True))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..rounding import percent
+from .checks import check_run, check_template, writable
 
 if TYPE_CHECKING:
     from ..meaning import Answer
@@ -41,6 +42,9 @@ def ask(
     residual-audio ask runs/synthetic "a church bell" --clip source/8/20000000 --out answers/bell
     ```
     """
+    check_run(run)
+    check_template(template)
+    writable(out)
     from ..extraction import Run, StoreError
     from ..meaning import ask as run_question
     from .screen import console, quiet_libraries

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from .checks import check_run
 from .options import RunArgument
 
 
@@ -16,6 +17,7 @@ def check(run: RunArgument) -> None:
     residual-audio check runs/timbre
     ```
     """
+    check_run(run)
     from ..extraction import Run
     from .screen import say
 

@@ -13,8 +13,9 @@ from ..comparison.protocol import COMPARED, Protocol, bare
 from ..models.loading import Loading
 from ..options import words
 from ..rounding import percent
+from .checks import check_classifiers, check_model, check_template, writable
 from .late_help import classifiers_help, helped
-from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes, writable
+from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -69,18 +70,21 @@ def compare(
     """
     chosen = list(METHODS) if methods == ALL else words(methods)
     recipe.check(bare(chosen))  # before anything heavy is loaded
+    writable(out)
+    check_model(model)
+    check_classifiers(protocol.classifier)
+    check_template(protocol.template)
+    clips = data.open(dataset)
+    second = Data(download=data.download, limit=data.limit).open(other) if other else None
     from ..comparison.compare import compare as run_comparison
     from ..report.figures import draw
-    from .screen import console, progress, tell, unreadable
+    from .screen import console, tell, unreadable
 
-    writable(out)
-    clips, encoder = data.open(dataset), open_model(model, machine, loading)
-    second = Data(download=data.download, limit=data.limit).open(other) if other else None
-    with progress(f"decoding {clips.name}", len(clips) + (len(second) if second else 0)) as advance:
-        comparison = run_comparison(
-            encoder, clips, out, chosen, recipe, protocol, other=second, novel=novel, shots=shots, workers=machine.workers,
-            advance=advance, tell=tell,
-        )  # fmt: skip
+    encoder = open_model(model, machine, loading)
+    comparison = run_comparison(
+        encoder, clips, out, chosen, recipe, protocol, other=second, novel=novel, shots=shots, workers=machine.workers,
+        tell=tell,
+    )  # fmt: skip
     comparison.write(out)
     caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(comparison.errors)}
     drawn = {name: table for name, table in comparison.tables.items() if name in ("comparison_summary", "comparison_strength")}

@@ -12,6 +12,7 @@ import typer
 
 from ..adaptation.recipe import Recipe
 from ..rounding import percent
+from .checks import writable
 from .options import Data, Machine, open_model
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def demo(
     residual-audio demo --out runs/demo
     ```
     """
+    writable(out)
     from .screen import console, say
 
     tour = Tour(open_model("tiny", Machine()), limit, out)
@@ -86,13 +88,12 @@ def duration(seconds: float) -> str:
 def classify(tour: Tour) -> None:
     """Zero-shot accuracy on real notes, and on the synthesised sounds in new takes."""
     from ..evaluation import zero_shot
-    from .screen import progress, screen_table, unreadable
+    from .screen import screen_table, unreadable
 
     table = screen_table("data", "clips", "classes", "chance", "top-1 % [95 %]", "top-5", title="tiny by prompts")
     for name in CLASSIFIED:
         data = tour.open(name)
-        with progress(name, len(data)) as advance:
-            result = zero_shot(tour.encoder, data, advance=advance)
+        result = zero_shot(tour.encoder, data)
         unreadable(result.errors, data)
         first, second = list(result.summary().values())[:2]
         counts = (str(len(result.dataset)), str(len(data.labels)), f"{100 / len(data.labels):.1f}")
@@ -105,23 +106,19 @@ def classify(tour: Tour) -> None:
 def record(tour: Tour) -> None:
     """The output of every head for every note, its moments, and its share of the embedding."""
     from ..extraction import extract
-    from .screen import progress
 
     data = tour.open()
-    with progress(f"recording {data.name}", len(data)) as advance:
-        extract(tour.encoder, data, tour.home / "run", ("head", "moments", "direct"), advance=advance)
+    extract(tour.encoder, data, tour.home / "run", ("head", "moments", "direct"))
 
 
 def ablate(tour: Tour) -> None:
     """What the classifier loses without each block, and without each head."""
     from ..ablation import ablate as run_ablation
-    from .screen import progress
 
     data, folder = tour.open(), tour.home / "run"
     for units, part in ABLATED.items():
         clips = max(1, len(data) // part)
-        with progress(f"ablation of {units}", len(data) + clips) as advance:
-            result = run_ablation(tour.encoder, data, units, clips=clips, out=folder, advance=advance)
+        result = run_ablation(tour.encoder, data, units, clips=clips, out=folder)
         result.write(folder)
         if units == "blocks":
             worst = result.table().nlargest(1, "margin_drop").iloc[0]
@@ -135,11 +132,9 @@ def analyze(tour: Tour) -> None:
     from ..extraction import Run
     from ..report.paper_tables import write_paper_tables
     from .analyze import draw_figures
-    from .screen import progress
 
     run, folder = Run.open(str(tour.home / "run")), tour.home / "run"
-    with progress("analysis", len(run.units.where("head"))) as advance:
-        analysis = run_analysis(run, advance=advance)
+    analysis = run_analysis(run)
     analysis.write(folder)
     write_paper_tables({LOOKED_INTO: analysis}, folder / "tables")
     draw_figures(folder, analysis)
@@ -154,11 +149,9 @@ def retune(tour: Tour) -> None:
     from ..comparison.compare import compare
     from ..report.figures import draw
     from .compare import compared
-    from .screen import progress
 
     data, folder = tour.open(), tour.home / "compare"
-    with progress("methods × folds", len(METHODS) * len({c.fold for c in data.clips})) as advance:
-        comparison = compare(tour.encoder, data, folder, METHODS, RECIPE, tell=lambda line: advance(1))
+    comparison = compare(tour.encoder, data, folder, METHODS, RECIPE)
     comparison.write(folder)
     draw(
         {"comparison_summary": comparison.summary},
@@ -174,10 +167,8 @@ def keep(tour: Tour) -> None:
 
     from ..adaptation.adapt import adapt
     from ..adaptation.fold import fold
-    from .screen import progress
 
-    with progress("epochs", EPOCHS) as advance:
-        adapted = adapt(tour.encoder, tour.open(), RECIPE, held=False, tell=lambda epoch: advance(1))
+    adapted = adapt(tour.encoder, tour.open(), RECIPE, held=False)
     adapted.write(tour.home / "adapter")
     shutil.rmtree(tour.home / "folded", ignore_errors=True)
     fold(tour.encoder, adapted.residual).save(tour.home / "folded")
@@ -186,11 +177,9 @@ def keep(tour: Tour) -> None:
 def show(tour: Tour) -> None:
     """The page, and where everything is."""
     from ..report import report
-    from .screen import progress
 
     home = tour.home
-    with progress("clips of the page", 2 * min(SHOWN, len(tour.open()))) as advance:
-        page = report(home / "run", compare=[home / "compare"], adapter=home / "adapter", clips=SHOWN, advance=advance)
+    page = report(home / "run", compare=[home / "compare"], adapter=home / "adapter", clips=SHOWN)
     figures = len(list((home / "run" / "figures").glob("*.png")))
     tour.screen += [
         f"In {home}:",

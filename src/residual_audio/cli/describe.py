@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..rounding import percent
+from .checks import check_run, check_template, check_words, writable
 
 if TYPE_CHECKING:
     from ..meaning import Description
@@ -63,22 +64,25 @@ def describe(
     residual-audio describe runs/esc50 --dictionary audioset --dictionary my-words.txt --units "S3 S2B5 heads" --method textspan
     ```
     """
+    check_run(run)
+    check_words(dictionary)
+    check_template(template)
+    check_template(class_template)
+    writable(out)
     from ..extraction import Run, StoreError
     from ..meaning import describe as run_description
-    from ..units import WRITERS
-    from .screen import console, progress, quiet_libraries
+    from .screen import console, errors, quiet_libraries
 
     opened = Run.open(run)
     here = opened.store.local if out is None else out
     if here is None:
         raise StoreError(f"{run} is remote; say where tables go with --out")
     quiet_libraries()
-    with progress(f"words for {opened.info['model']['name']}", len(opened.units.select(units, only=WRITERS))) as advance:
-        result = run_description(
-            opened, dictionary, units, methods=[m.strip() for m in method.split(",") if m.strip()], words=words, components=components,
-            permutations=permutations, resamples=resamples, template=template, centre=centre, select=select, class_template=class_template,
-            seed=seed, advance=advance,
-        )  # fmt: skip
+    result = run_description(
+        opened, dictionary, units, methods=[m.strip() for m in method.split(",") if m.strip()], words=words, components=components,
+        permutations=permutations, resamples=resamples, template=template, centre=centre, select=select, class_template=class_template,
+        seed=seed, tell=lambda line: errors.print(line, soft_wrap=True),
+    )  # fmt: skip
     result.write(here)
     if figures and "selection" in result.tables:
         from ..report.figures import draw

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from ..models.loading import Loading
 from ..options import OptionError, Options, option, words
-from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes, writable
+from .checks import check_model, writable
+from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,12 @@ def extract(
     ] = "head,moments",
     units: Annotated[str, typer.Option(help='Heads whose token maps to keep (with `tokens`), such as "S2B1H7 S3B0H1" or S3B0.')] = "",
     batch_size: Annotated[int, typer.Option(min=1, help="Clips that go through the model at once.")] = 16,
-    dtype: Annotated[str, typer.Option(help="How arrays are stored: float32, float16 or float64.")] = "float32",
-    engine: Annotated[str, typer.Option(help="local, or ray: one actor per core or GPU, on this machine or a cluster.")] = "local",
+    dtype: Annotated[
+        Literal["float32", "float16", "float64"], typer.Option(help="How arrays are stored: float32, float16 or float64.")
+    ] = "float32",
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option(help="local, or ray: one actor per core or GPU, on this machine or a cluster.")
+    ] = "local",
     strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 if any clip could not be read.")] = False,
 ) -> None:
     """Record what every unit of the model writes, for every clip, into a run that survives anything.
@@ -53,18 +58,20 @@ def extract(
     """
     if engine != "ray" and cluster != Cluster():
         raise OptionError("--ray-address, --actors, --cpus-per-actor and --gpus-per-actor are read by --engine ray only")
-    from ..extraction import extract as run_extraction
-    from .screen import progress, say, unreadable, warnings_told
-
     writable(out)
-    clips, encoder = data.open(dataset), open_model(model, machine, loading)
+    check_model(model)
+    clips = data.open(dataset)
+    from ..extraction import extract as run_extraction
+    from .screen import say, unreadable, warnings_told
+
+    encoder = open_model(model, machine, loading)
     options = asdict(cluster) if engine == "ray" else {}
     if options:
         options["address"] = options.pop("ray_address")
-    with warnings_told(), progress(f"{encoder.name} on {clips.name}", len(clips)) as advance:
+    with warnings_told():
         run = run_extraction(
             encoder, clips, out, tuple(words(granularity)), batch_size=batch_size, dtype=dtype, units=units, engine=engine,
-            workers=machine.workers, advance=advance, **options,
+            workers=machine.workers, **options,
         )  # fmt: skip
     say(f"{run.info['clips']['ok']} clips in {out}: {', '.join(run.keys)}")
     broken = run.all_clips[run.all_clips.status == "error"]

@@ -12,8 +12,9 @@ from ..comparison.protocol import FEW_SHOT, Protocol, bare
 from ..models.loading import Loading
 from ..options import words
 from ..rounding import percent
+from .checks import check_classifiers, check_model, check_template, writable
 from .late_help import classifiers_help, helped
-from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes, writable
+from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes
 
 if TYPE_CHECKING:
     from ..comparison.few_shot import FewShot
@@ -47,18 +48,21 @@ def few_shot(
     """
     chosen = words(methods)
     recipe.check(bare(chosen))  # before anything heavy is loaded
+    writable(out)
+    check_model(model)
+    check_classifiers(protocol.classifier)
+    check_template(protocol.template)
+    clips = data.open(dataset)
     from ..comparison.few_shot import few_shot as run_few_shot
     from ..comparison.few_shot import parse_shots
     from ..report.figures import draw
-    from .screen import progress, say, tell, unreadable
+    from .screen import say, tell, unreadable
 
     points = parse_shots(shots)
-    writable(out)
-    clips, encoder = data.open(dataset), open_model(model, machine, loading)
-    with progress(f"decoding {clips.name}", len(clips)) as advance:
-        curve = run_few_shot(
-            encoder, clips, out, chosen, recipe, protocol, shots=points, workers=machine.workers, advance=advance, tell=tell
-        )  # fmt: skip
+    encoder = open_model(model, machine, loading)
+    curve = run_few_shot(
+        encoder, clips, out, chosen, recipe, protocol, shots=points, workers=machine.workers, tell=tell
+    )  # fmt: skip
     curve.write(out)
     caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(curve.errors)}
     drawn = draw(curve.tables, out / "figures", caption)

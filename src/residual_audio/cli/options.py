@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..adaptation.methods import METHODS
 from ..adaptation.recipe import Recipe, all_options
-from ..options import OptionError, Options, OptionSpec, option, option_specs
+from ..options import Options, OptionSpec, option, option_specs
+from .checks import check_device, check_model
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -160,42 +158,9 @@ def value_of(spec: OptionSpec, value: Any) -> Any:
     return spec.parse(value) if isinstance(value, str) and len(spec.kinds[0]) > 1 else value
 
 
-def writable(out: str | Path | None) -> None:
-    """Refuse an ``--out`` that cannot be written, before work begins."""
-    if out is None or "://" in str(out):
-        return
-    folder = Path(out)
-    while not os.path.lexists(folder) and folder != folder.parent:
-        folder = folder.parent
-    if folder.is_file():
-        raise OptionError(f"--out {out}: {folder} is a file, not a folder; choose another --out")
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise OptionError(f"--out {out}: nothing can be written to {folder} ({error.strerror}); choose another --out") from error
-
-
-def check_place(model: str) -> None:
-    """Refuse a path that leads nowhere at once: loading libraries takes longer than a typo deserves."""
-    path = Path(model).expanduser()
-    if not path.exists() and (model.startswith((".", "~", "/")) or model.count("/") > 1 or path.suffix in (".pth", ".pt", ".ckpt")):
-        raise OptionError(f"no model at {model}: there is no such file or folder; see `residual-audio models`")
-
-
-def check_device(device: str) -> None:
-    """Refuse a device that this machine does not have."""
-    import torch
-
-    try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise OptionError(f"--device {device}: not to be had here ({str(error).splitlines()[0]}); use cpu") from error
-
-
 def open_model(model: str, machine: Machine, loading: Any = None) -> Encoder:
     """Load an encoder quietly; say that it takes a moment when it does."""
-    check_place(model)
+    check_model(model)
     check_device(machine.device)
     from dataclasses import asdict
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from .checks import check_adapter, check_folder, check_run, check_template, check_words, writable
 from .options import RunArgument
 
 LARGE = 15e6  # bytes; a page beyond this opens slowly and cannot be mailed
@@ -52,19 +53,24 @@ def report(
     residual-audio report runs/notes --compare runs/compare-notes --adapter adapters/notes
     ```
     """
+    check_run(run)
+    check_adapter(adapter)
+    check_template(template)
+    check_words(dictionary)
+    for other in compare or ():
+        check_folder(other, "--compare")
+    writable(out if out is None else out.parent)
     from ..extraction import Run
     from ..report import report as write_report
-    from .screen import errors, progress, quiet_libraries, say
+    from .screen import errors, quiet_libraries, say
 
     quiet_libraries()
     opened = Run.open(run)
-    steps = (2 if model or adapter else 1) * min(clips, len(opened.clips))
-    with progress("clips of the page", steps) as advance:
-        path = write_report(
-            opened, out, compare=compare or (), adapter=adapter, audio=audio, clips=clips, dictionary=dictionary, words=words,
-            template=template, model=model, device=device, advance=advance,
-            tell=lambda line: errors.print(line, soft_wrap=True),
-        )  # fmt: skip
+    path = write_report(
+        opened, out, compare=compare or (), adapter=adapter, audio=audio, clips=clips, dictionary=dictionary, words=words,
+        template=template, model=model, device=device,
+        tell=lambda line: errors.print(line, soft_wrap=True),
+    )  # fmt: skip
     size = path.stat().st_size
     if size > LARGE:
         errors.print(f"{size / 1e6:.1f} MB is large for a page; fewer --clips or --words, or --audio link, make it smaller")

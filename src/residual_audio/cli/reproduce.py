@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from .checks import check_file, check_model, writable
 from .options import Data, Machine, open_model, takes
 from .reproduce_screen import OFFLINE, listing, remark, show, show_heads
 
@@ -58,11 +59,16 @@ def reproduce(
     residual-audio reproduce all --model tiny --dataset synthetic-timbre --limit 120 --epochs 3
     ```
     """
+    writable(out)
+    if model is not None:
+        check_model(model)
+    if published_heads is not None:
+        check_file(published_heads, "--published-heads")
     from ..reproduction.published import published_figures
     from ..reproduction.reproduce import HEADS, choose
     from ..reproduction.reproduce import reproduce as run_reproduction
     from ..reproduction.targets import TARGETS
-    from .screen import progress, say, tell
+    from .screen import say, tell
 
     if not choose(tables or [], once=dataset is not None) and published_heads is None:
         listing(TARGETS)
@@ -80,7 +86,7 @@ def reproduce(
 
     reproduction = run_reproduction(
         tables or [], opening.encoder, opening.data, out, model=model, dataset=dataset, published=compared, protocol=protocol,
-        heads=published_heads, epochs=epochs, seed=seed, workers=machine.workers, progress=progress, tell=tell, done=done,
+        heads=published_heads, epochs=epochs, seed=seed, workers=machine.workers, tell=tell, done=done,
     )  # fmt: skip
     if out is not None:
         reproduction.write(out)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..models.loading import Loading
+from .checks import check_adapter, check_model, writable
 from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes
 
 if TYPE_CHECKING:
@@ -51,21 +52,24 @@ def retrieve(
     residual-audio retrieve laion/clap-htsat-unfused clotho/eval.csv --path file_name --audio clotho/evaluation
     ```
     """
+    writable(out)
+    check_model(model)
+    check_adapter(adapter)
+    clips = captioned(dataset, data, caption, audio)
     from ..adaptation.adapter import load_adapter
     from ..adaptation.attach import attached
     from ..evaluation.retrieval import AdaptedRetrieval
     from ..evaluation.retrieval import retrieve as run_retrieval
-    from .screen import progress, say, unreadable
+    from .screen import say, unreadable
 
-    encoder, clips = open_model(model, machine, loading), captioned(dataset, data, caption, audio)
+    encoder = open_model(model, machine, loading)
     residual = None if adapter is None else load_adapter(adapter, encoder).to(encoder.device, encoder.dtype)
     choices: dict[str, Any] = {"batch_size": batch_size, "workers": machine.workers, "seed": seed}
-    with progress(f"{encoder.name} on {clips.name}", len(clips) * (2 if residual else 1)) as advance:
-        base = run_retrieval(encoder, clips, **choices, advance=advance)
-        result: RetrievalResult | AdaptedRetrieval = base
-        if residual is not None:
-            with attached(encoder, residual):
-                result = AdaptedRetrieval(base, run_retrieval(encoder, clips, **choices, advance=advance), str(adapter))
+    base = run_retrieval(encoder, clips, **choices)
+    result: RetrievalResult | AdaptedRetrieval = base
+    if residual is not None:
+        with attached(encoder, residual):
+            result = AdaptedRetrieval(base, run_retrieval(encoder, clips, **choices), str(adapter))
     if out is not None:
         result.write(out)
     unreadable(result.errors, clips)

@@ -1,76 +1,29 @@
-"""What every verb shows alike: progress, tables, errors."""
+"""What every verb shows alike: tables, lines, errors. How far the work is, whoever does it shows (:mod:`..progress`)."""
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 from rich.text import Text
 
-from ..spelling import printable
+from ..progress import EVERY, Screen, errors, told_in_lines
 
 if TYPE_CHECKING:
     from ..data import Dataset
 
 
-class Screen(Console):
-    """Text is text: nothing that others wrote is read as markup or as an emoji, and control characters are shown, not sent."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(markup=False, emoji=False, highlight=False, **options)
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str("\n".join(map(printable, text.split("\n"))), **options)
-
-
 console = Screen()
-errors = Screen(stderr=True)
 SHOWN = 5  # unreadable clips that are named
-EVERY = 30  # seconds between lines where there is no terminal
-
-
-class Rate(ProgressColumn):
-    """Clips per second."""
-
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:.1f}/s" if task.speed else "–/s", style="progress.data.speed")
-
-
-class Ticker:
-    """Progress where there is no terminal: a line every half minute, with the time that is left."""
-
-    def __init__(self, title: str, total: int) -> None:
-        self.title, self.total, self.done = title, total, 0
-        self.began = self.last = time.monotonic()
-
-    def advance(self, n: int) -> None:
-        self.done += n
-        now = time.monotonic()
-        if now - self.last >= EVERY and self.done:
-            left = (now - self.began) / self.done * max(0, self.total - self.done)
-            errors.print(f"{self.title}: {self.done} of {self.total}, about {left / 60:.1f} min left")
-            self.last = now
-
-
-@contextmanager
-def progress(title: str, total: int) -> Iterator[Callable[[int], object]]:
-    """A bar with rate and time left, or lines where there is no terminal; yields ``advance(n)``."""
-    if not errors.is_terminal:
-        yield Ticker(title, total).advance
-        return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda n: bar.advance(task, n)
 
 
 def screen_table(*columns: str, title: str, caption: str | None = None) -> Table:
@@ -161,6 +114,11 @@ def is_known(error: Exception) -> bool:
     return isinstance(error, tuple(getattr(module, KNOWN_ERRORS[name]) for name, module in modules.items() if module is not None))
 
 
+def is_full(error: Exception) -> bool:
+    """Whether a disk is full, whoever found out: safetensors keeps the system's words only."""
+    return any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+
 @contextmanager
 def fail_clearly() -> Iterator[None]:
     """Turn the errors that users can do something about into one line; anything else is a bug and keeps its trace.
@@ -169,12 +127,14 @@ def fail_clearly() -> Iterator[None]:
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
-        yield
+        with told_in_lines():
+            yield
     except KeyboardInterrupt:
         errors.print("stopped; finished parts stay, and the same command resumes from there")
         sys.exit(130)
     except Exception as error:
-        if not is_known(error):
+        if not is_known(error) and not is_full(error):
             raise
-        errors.print(Text("error:", "bold red"), str(error), soft_wrap=True)
+        advice = "; make room, and the same command resumes" if is_full(error) else ""
+        errors.print(Text("error:", "bold red"), f"{error}{advice}", soft_wrap=True)
         sys.exit(2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,8 +12,9 @@ from ..adaptation.recipe import Recipe
 from ..comparison.protocol import Protocol
 from ..models.loading import Loading
 from ..rounding import percent
+from .checks import check_classifiers, check_model, check_template, writable
 from .late_help import classifier_help, helped
-from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes, writable
+from .options import Data, DatasetArgument, Machine, ModelArgument, of_methods, open_model, takes
 
 if TYPE_CHECKING:
     from ..comparison.search import Search
@@ -34,7 +35,8 @@ def search(
     machine: Machine,
     loading: Loading,
     space: Annotated[
-        str, typer.Option(help="stages (all subsets of them), grid (every combination of --set) or optuna (draws).")
+        Literal["stages", "grid", "optuna"],
+        typer.Option(help="stages (all subsets of them), grid (every combination of --set) or optuna (draws)."),
     ] = "stages",
     kind: Annotated[
         str | None, typer.Option(help="What subsets of stages reweight: heads, blocks, stages or mlps; default: heads.")
@@ -62,19 +64,20 @@ def search(
     ```
     """
     recipe.check([method])  # before anything heavy is loaded
-    from ..comparison.search import DRAWS, plan
+    writable(out)
+    check_model(model)
+    check_classifiers(protocol.classifier)
+    check_template(protocol.template)
+    clips = data.open(dataset)
     from ..comparison.search import search as run_search
     from ..report.figures import draw
-    from .screen import progress, say, tell, unreadable
+    from .screen import say, tell, unreadable
 
-    writable(out)
-    clips, encoder = data.open(dataset), open_model(model, machine, loading)
-    count = len(plan(encoder.units, space, recipe, settings or [], kind, method, trials)[1]) or trials or DRAWS
-    with progress(f"decoding {clips.name}, {count} trials", count * len(clips)) as advance:
-        searched = run_search(
-            encoder, clips, out, space, recipe, protocol, settings=settings or [], kind=kind, trials=trials, method=method,
-            workers=machine.workers, advance=advance, tell=tell,
-        )  # fmt: skip
+    encoder = open_model(model, machine, loading)
+    searched = run_search(
+        encoder, clips, out, space, recipe, protocol, settings=settings or [], kind=kind, trials=trials, method=method,
+        workers=machine.workers, tell=tell,
+    )  # fmt: skip
     searched.write(out)
     caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(searched.errors)}
     drawn = draw({"search": searched.table}, out / "figures", caption)

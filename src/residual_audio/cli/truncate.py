@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from ..adaptation.defaults import UNITS
 from ..models.loading import Loading
 from ..rounding import percent
+from .checks import check_classifiers, check_model, check_template, writable
 from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes
 
 
@@ -25,7 +26,7 @@ def truncate(
     retain: Annotated[
         str, typer.Option(help="Axes to retain: numbers or shares of the variance, comma-separated; default: 1,2,4, … all.")
     ] = "",
-    level: Annotated[str, typer.Option(help="PCA of all tokens (token) or of each clip's mean (clip).")] = "token",
+    level: Annotated[Literal["token", "clip"], typer.Option(help="PCA of all tokens (token) or of each clip's mean (clip).")] = "token",
     classifier: Annotated[str, typer.Option(help="prompts, centroids, or auto: prompts where the encoder has a text side.")] = "auto",
     template: Annotated[str | None, typer.Option(help="A set of prompts, or your own text with {}; default: sound-of.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of folds and random axes.")] = 0,
@@ -38,17 +39,20 @@ def truncate(
     residual-audio truncate tiny synthetic-timbre --units "S3 heads" --out runs/truncate-timbre
     ```
     """
+    writable(out)
+    check_model(model)
+    check_classifiers(classifier)
+    check_template(template)
+    clips = data.open(dataset)
     from ..adaptation.retention import parse_retained, retention
     from ..report.figures import draw
-    from .screen import console, progress, screen_table, unreadable
+    from .screen import console, screen_table, unreadable
 
     numbers = parse_retained(retain)
-    encoder, clips = open_model(model, machine, loading), data.open(dataset)
-    with progress(f"decoding {clips.name}", len(clips)) as advance:
-        found = retention(
-            encoder, clips, units, numbers, level=level, classifier=classifier, template=template, seed=seed, workers=machine.workers,
-            advance=advance,
-        )  # fmt: skip
+    encoder = open_model(model, machine, loading)
+    found = retention(
+        encoder, clips, units, numbers, level=level, classifier=classifier, template=template, seed=seed, workers=machine.workers,
+    )  # fmt: skip
     found.write(out)
     draw(found.tables, out / "figures", {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(found.errors)})
     unreadable(found.errors, clips)

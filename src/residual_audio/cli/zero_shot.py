@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from ..models.loading import Loading
 from ..rounding import percent
+from .checks import check_classifiers, check_model, check_template, writable
 from .late_help import ClassifierName, Template, classifier_help, helped, template_help
-from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes, writable
+from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes
 
 if TYPE_CHECKING:
     from ..evaluation import ZeroShotResult
@@ -27,7 +28,7 @@ def zero_shot(
     classifier: ClassifierName = "auto",
     template: Template = None,
     folds: Annotated[
-        str,
+        Literal["official", "stratified"],
         typer.Option(
             help="official (the dataset's own; else stratified, keeping speakers and recordings together) or stratified (random)."
         ),
@@ -47,16 +48,19 @@ def zero_shot(
     residual-audio zero-shot ~/models/whisper-tiny.en esc50 --data-root ~/data/ESC-50 --seconds 5
     ```
     """
-    from ..evaluation import zero_shot as evaluate
-    from .screen import progress, say, unreadable
-
     writable(out)
-    clips, encoder = data.open(dataset), open_model(model, machine, loading)
-    with progress(f"{encoder.name} on {clips.name}", len(clips)) as advance:
-        result = evaluate(
-            encoder, clips, classifier=classifier, template=template, folds=folds, batch_size=batch_size, workers=machine.workers,
-            seed=seed, advance=advance,
-        )  # fmt: skip
+    check_model(model)
+    check_classifiers(classifier)
+    check_template(template)
+    clips = data.open(dataset)
+    from ..evaluation import zero_shot as evaluate
+    from .screen import say, unreadable
+
+    encoder = open_model(model, machine, loading)
+    result = evaluate(
+        encoder, clips, classifier=classifier, template=template, folds=folds, batch_size=batch_size, workers=machine.workers,
+        seed=seed,
+    )  # fmt: skip
     if out is not None:
         result.write(out)
     show(result)

@@ -27,8 +27,10 @@ from ..extraction.shard import Settings
 from ..extraction.store import Store
 from ..models import Encoder
 from ..options import words
+from ..progress import progress
 from ..results import Result, provenance
 from ..rounding import percent
+from ..writing import own_folder
 from .cells import Work, adapt_fold, check_options, judge, write
 from .elsewhere import Elsewhere, base_and_novel
 from .protocol import COMPARED, Protocol, bare
@@ -105,7 +107,7 @@ def compare(
     choices |= {"template": protocol.template, "seed": seed, "shots": shots, "other": other and other.name}
     choices |= {"novel": list(kept_out.labels)} if kept_out else {}
     recorded = {m: json.loads(json.dumps(recipe.recorded(m, encoder.units))) for m in names}
-    store = Store(str(Path(out) / STORE))
+    store = Store(str(own_folder(Path(out) / STORE)))
     with store.locked():
         open_or_create(store, {**identity(encoder, dataset, Settings(("embedding",))), "settings": choices})
         check_options(store, recorded)
@@ -120,19 +122,21 @@ def compare(
             for method in names
         ]
         began, missing = time.monotonic(), [work for work in plan if work.missing(store)]
-        for done, work in enumerate(missing, start=1):
-            task = FoldTask(setting, targets, work.parts, seed + work.repeat)
-            left = adapt_fold(work, task, recipe, protocol, elsewhere, store, recorded[work.method])
-            for row in work.missing(store):
-                scores, facts = judge(work, row, task, left)
-                said = {"facts": facts, "history": left.history, "cell": [row.name, work.fold, work.repeat], "method": row.method,
-                        "classifier": row.classifier, "options": recorded[work.method], "parts": work.digest}  # fmt: skip
-                write(store, work.cell(row), {"scores": scores, "test": torch.from_numpy(work.parts.test)}, said)
-                if tell is not None:
-                    right = outcome(scores.numpy(), setting.dataset.targets[work.parts.test]).correct.mean()
-                    minutes = (time.monotonic() - began) / done * (len(missing) - done) / 60
-                    place = f"{len(plan) - len(missing) + done}/{len(plan)} {row.name}, fold {work.fold}"
-                    tell(f"{place}: {percent(right)} % in {facts['seconds']:.0f} s; about {minutes:.0f} min left")
+        with progress("methods × folds", len(plan), done=len(plan) - len(missing)) as finished:
+            for done, work in enumerate(missing, start=1):
+                task = FoldTask(setting, targets, work.parts, seed + work.repeat)
+                left = adapt_fold(work, task, recipe, protocol, elsewhere, store, recorded[work.method])
+                for row in work.missing(store):
+                    scores, facts = judge(work, row, task, left)
+                    said = {"facts": facts, "history": left.history, "cell": [row.name, work.fold, work.repeat], "method": row.method,
+                            "classifier": row.classifier, "options": recorded[work.method], "parts": work.digest}  # fmt: skip
+                    write(store, work.cell(row), {"scores": scores, "test": torch.from_numpy(work.parts.test)}, said)
+                    if tell is not None:
+                        right = outcome(scores.numpy(), setting.dataset.targets[work.parts.test]).correct.mean()
+                        minutes = (time.monotonic() - began) / done * (len(missing) - done) / 60
+                        place = f"{len(plan) - len(missing) + done}/{len(plan)} {row.name}, fold {work.fold}"
+                        tell(f"{place}: {percent(right)} % in {facts['seconds']:.0f} s; about {minutes:.0f} min left")
+                finished(1)
         cells = [work.cell(row) for work in plan for row in work.rows]
         unseen = elsewhere.novel.dataset if elsewhere.novel else None
         tables = gather(store, cells, setting.dataset, rows, repeats, seed, protocol.margin, unseen)

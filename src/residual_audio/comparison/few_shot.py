@@ -16,7 +16,9 @@ from ..data import Dataset
 from ..evaluation import EvaluationError
 from ..evaluation.folds import fold_parts
 from ..models import Encoder
+from ..progress import progress
 from ..results import Result
+from ..writing import own_folder
 from .compare import Comparison, compare
 from .protocol import FEW_SHOT, Protocol, bare
 
@@ -87,17 +89,19 @@ def few_shot(
         encoder, dataset, bare(methods), recipe, folds=protocol.folds, template=protocol.template, seed=protocol.seed,
         keep=protocol.keep_clips, workers=workers, advance=advance,
     )  # fmt: skip
-    for number in shots:
-        name = ALL if number is None else str(number)
-        comparisons[name] = compare(
-            encoder, dataset, Path(out) / f"shots-{name}", methods, recipe, protocol, shots=number, ready=setting,
-            tell=None if tell is None else lambda line, n=name: tell(f"{n} shots: {line}"),
-        )  # fmt: skip
-        used = clips_used(setting.dataset, number, protocol.seed, protocol.repeats)
-        for row in comparisons[name].summary.itertuples():
-            measured = {c: getattr(row, c) for c in ("accuracy", "low", "high", "fold_mean", "std", "trained")}
-            rows.append(
-                {"method": row.method, "adaptation": row.adaptation, "classifier": row.classifier, "shots": name, **measured, **used}
-            )
+    with progress("points of the curve", len(shots)) as done:
+        for number in shots:
+            name = ALL if number is None else str(number)
+            comparisons[name] = compare(
+                encoder, dataset, own_folder(Path(out) / f"shots-{name}"), methods, recipe, protocol, shots=number, ready=setting,
+                tell=None if tell is None else lambda line, n=name: tell(f"{n} shots: {line}"),
+            )  # fmt: skip
+            used = clips_used(setting.dataset, number, protocol.seed, protocol.repeats)
+            for row in comparisons[name].summary.itertuples():
+                measured = {c: getattr(row, c) for c in ("accuracy", "low", "high", "fold_mean", "std", "trained")}
+                rows.append(
+                    {"method": row.method, "adaptation": row.adaptation, "classifier": row.classifier, "shots": name, **measured, **used}
+                )
+            done(1)
     info = {**comparisons[name].info, "shots": list(comparisons), "note": NOTE}
     return FewShot({"few_shot": pd.DataFrame(rows)}, info, setting.errors, comparisons)

@@ -23,12 +23,15 @@ from ..extraction.shard import Settings
 from ..extraction.store import Store
 from ..models import Encoder
 from ..options import OptionError, words
+from ..progress import progress
 from ..results import Result, provenance
 from ..units import UnitTable
+from ..writing import own_folder
 from .compare import STORE, Comparison, compare
 from .protocol import Protocol
 from .space import Range, Trial, grid_trials, parse_space, stage_trials
 
+TRIALS = "trials"
 SPACES = ("stages", "grid", "optuna")
 DRAWS = 20  # trials of optuna where no number is given
 Cell = tuple[int, int]
@@ -203,11 +206,12 @@ def search(
     store = Store(str(out))
 
     def run(trial: Trial) -> Tried:
-        folder = Path(out) / "trials" / trial.name
+        folder = own_folder(Path(out) / TRIALS / trial.name, below=Path(out))
         comparison = compare(
             encoder, dataset, folder, ("plain", method), trial.recipe, protocol, workers=workers, advance=advance,
             tell=None if tell is None else lambda line: tell(f"{trial.name}: {line}"),
         )  # fmt: skip
+        finished(1)
         readable = dataset.without(comparison.errors)
         return Tried(trial, comparison, *read_cells(folder, method, protocol.repeats, readable.targets))
 
@@ -216,11 +220,14 @@ def search(
     choices |= {"kind": (kind or "heads") if space == "stages" else None}
     # A grid may grow; what Optuna draws depends on the ranges.
     choices["ranges"] = {k: asdict(v) if isinstance(v, Range) else v for k, v in varied.items()} if space == "optuna" else None
-    with store.locked():
-        open_or_create(store, {**identity(encoder, dataset, Settings(("embedding",))), "settings": choices})
-        done = (
-            drawn(varied, recipe, trials or DRAWS, protocol.seed, Path(out) / "optuna.db", run) if space == "optuna" else map(run, planned)
-        )
+    database = own_folder(Path(out) / "optuna.db")
+    with store.locked(), progress("trials", len(planned) or trials or DRAWS) as finished:
+        # A search of which nothing was learned claims nothing: neither its settings, nor what was drawn from other ranges.
+        vain = not any(Path(out).glob(f"{TRIALS}/*/{STORE}/*/*.safetensors"))
+        wanted = {**identity(encoder, dataset, Settings(("embedding",))), "settings": choices}
+        if open_or_create(store, wanted, left=(TRIALS, database.name) if vain else ()):
+            database.unlink(missing_ok=True)
+        done = drawn(varied, recipe, trials or DRAWS, protocol.seed, database, run) if space == "optuna" else map(run, planned)
         ranked = order(done)
     errors = ranked[0].comparison.errors
     groups = [c.own_group for c in dataset.clips if c.id not in errors]

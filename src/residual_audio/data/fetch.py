@@ -13,45 +13,62 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from ..progress import opened_step
 from .clip import DataError
 from .unpack import MOST_BYTES, unpack
 
-BLOCK = 1 << 20
+BLOCK, MB = 1 << 20, 10**6
 TIMEOUT_SECONDS = 60
 RANGE_NOT_SATISFIABLE = 416
-# A server that sends without end, or a byte now and then, is given up.
 PATIENCE_SECONDS, SLOWEST = 600, 1024
 
 
 @dataclass(frozen=True)
 class Remote:
-    """A file on the net. ``checksum`` is ``md5:…`` or ``sha256:…``; archives are unpacked into ``into`` below the root."""
+    """A file on the net. ``checksum`` is ``md5:…`` or ``sha256:…``; archives are unpacked into ``into`` below the root.
+
+    ``most``: more bytes than it can have.
+    """
 
     url: str
     checksum: str
     filename: str
     into: str = "."
+    most: int = MOST_BYTES
 
     @property
     def is_archive(self) -> bool:
         return self.filename.endswith((".zip", ".tar.gz"))
 
 
-def receive(url: str, part: Path, show: Callable[[int, int | None], None]) -> bool:
+class Patience:
+    """How long one waits, over all tries: a server that sends a byte now and then, or cuts after every byte, is given up."""
+
+    def __init__(self) -> None:
+        self.began, self.received = time.monotonic(), 0
+
+    def check(self, url: str, received: int) -> None:
+        self.received += received
+        waited = time.monotonic() - self.began
+        if waited > PATIENCE_SECONDS and self.received / waited < SLOWEST:
+            raise DataError(f"{url}: sends less than {SLOWEST} bytes in a second; given up")
+
+
+def receive(remote: Remote, part: Path, show: Callable[[int, int | None], None], patience: Patience) -> bool:
     """Append to ``part`` what it still lacks (or begin anew where the server cannot resume); True when that was all."""
     have = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": "residual-audio"} | ({"Range": f"bytes={have}-"} if have else {})
-    with urlopen(Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as response:
+    with urlopen(Request(remote.url, headers=headers), timeout=TIMEOUT_SECONDS) as response:
         resumed = response.status == 206
         length = response.headers.get("Content-Length")
         total = (have if resumed else 0) + int(length) if length else None
         with part.open("ab" if resumed else "wb") as file:
-            began, first = time.monotonic(), file.tell()
             while block := response.read1(BLOCK):
+                if file.tell() + len(block) > remote.most:
+                    part.unlink()
+                    raise DataError(f"{remote.url}: sends more than {remote.most:,} bytes, which is not what it should be; given up")
                 file.write(block)
-                waited = time.monotonic() - began
-                if file.tell() > MOST_BYTES or (waited > PATIENCE_SECONDS and (file.tell() - first) / waited < SLOWEST):
-                    raise DataError(f"{url}: sends more than {MOST_BYTES:,} bytes, or less than {SLOWEST} of them in a second; given up")
+                patience.check(remote.url, len(block))
                 show(file.tell(), total)
     return total is None or part.stat().st_size >= total
 
@@ -71,9 +88,6 @@ def verify(path: Path, remote: Remote) -> None:
 
 def download(remote: Remote, folder: Path) -> Path:
     """``folder/filename``, verified. Tries again for as long as each try brings the file further."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
     target, part = folder / remote.filename, folder / f"{remote.filename}.part"
     if target.exists():
         try:
@@ -82,15 +96,18 @@ def download(remote: Remote, folder: Path) -> Path:
         except DataError:
             part.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(remote.filename, total=None)
-        complete = False
+    with opened_step(f"{remote.filename}, MB", None) as step:
+
+        def show(done: int, total: int | None) -> None:
+            step.total = None if total is None else total // MB
+            step(done // MB - step.done)
+
+        complete, patience = False, Patience()
         while not complete:
             before = part.stat().st_size if part.exists() else 0
             reason: object = "the connection was cut"
             try:
-                complete = receive(remote.url, part, lambda done, total: progress.update(task, completed=done, total=total))
+                complete = receive(remote, part, show, patience)
             except HTTPError as error:
                 if error.code != RANGE_NOT_SATISFIABLE:
                     raise DataError(f"cannot download {remote.url}: {error}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ..data import Clip, Dataset
 from ..models import Encoder
+from ..progress import progress
 from ..spectra import Moments
 from ..spelling import printable
 from ..units import Kind
@@ -50,13 +51,13 @@ def identity(encoder: Encoder, dataset: Dataset, settings: Settings, files: bool
     }
 
 
-def open_or_create(store: Store, wanted: dict[str, Any], notes: dict[str, Any] | None = None) -> None:
-    """Start a run, or make sure that the one that is there is the same. ``notes`` are kept with a new run, and not compared.
+def open_or_create(store: Store, wanted: dict[str, Any], notes: dict[str, Any] | None = None, left: Collection[str] = ()) -> bool:
+    """Start a run (True), or make sure that the one that is there is the same. ``notes`` are kept with a new run, and not compared.
 
-    A run that was begun and never got anywhere claims nothing: it is begun anew.
+    A run that was begun and never got anywhere claims nothing: it is begun anew. ``left``: what such a run leaves beside the record.
     """
     wanted = json.loads(json.dumps(wanted))
-    begun_only = set(store.names(".")) <= {"run.json", WEIGHTS}
+    begun_only = set(store.names(".")) <= {"run.json", WEIGHTS, *left}
     if store.exists("run.json") and not begun_only:
         there = store.read_json("run.json")
         changed = differences({k: there.get(k) for k in wanted}, wanted)
@@ -65,11 +66,12 @@ def open_or_create(store: Store, wanted: dict[str, Any], notes: dict[str, Any] |
             raise StoreError(
                 f"{store.address} was begun with other settings and is not mixed:\n  {shown}\nUse the same ones, or another --out."
             )
-        return
+        return False
     if not begun_only:
         raise StoreError(f"{store.address} is not empty and holds no run; choose another --out")
     begun = datetime.now(UTC).isoformat(timespec="seconds")
     store.write_json("run.json", {**wanted, **(notes or {}), "status": "running", "begun": begun})
+    return True
 
 
 def reopening_notes(encoder: Encoder, dataset: Dataset) -> dict[str, Any]:
@@ -163,14 +165,14 @@ def extract(
         if not store.exists(WEIGHTS) or not same_tensors(store, weights):
             store.write_tensors(WEIGHTS, weights)
         todo = [(n, clips) for n, clips in jobs_of(dataset, settings) if shard_problem(store, shard_name(n), clips)]
-        if advance is not None:
-            advance(len(dataset) - sum(len(clips) for _, clips in todo))
-        if engine == "ray":
-            from .engines import ray
+        there = len(dataset) - sum(len(clips) for _, clips in todo)
+        with progress(f"{encoder.name} on {dataset.name}", len(dataset), advance, done=there) as advance:
+            if engine == "ray":
+                from .engines import ray
 
-            ray.run(encoder, settings, store, todo, workers=workers, advance=advance, **engine_options)
-        else:
-            local.run(ShardWriter(encoder, settings, store, workers), todo, advance=advance, **engine_options)
+                ray.run(encoder, settings, store, todo, workers=workers, advance=advance, **engine_options)
+            else:
+                local.run(ShardWriter(encoder, settings, store, workers), todo, advance=advance, **engine_options)
         if todo or not complete_and_sound(store):
             finish(store, dataset, settings, encoder)
     return Run.open(out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -20,6 +21,7 @@ from ..evaluation.paired import holm
 from ..extraction import Run
 from ..models import Encoder
 from ..options import OptionError
+from ..progress import progress
 from ..results import Result
 from ..units import WRITERS, Unit
 from ..workers import one_core_each
@@ -30,6 +32,7 @@ from .shares import share_groups, unit_embeddings
 from .texts import text_directions
 
 BETWEEN = "; "
+FEW = 10  # one unit in so many may be looked at for the time that all will take
 MOST_COHERENT = 0.1  # the share of the heads that `coherent_stages` calls the most coherent
 
 
@@ -67,12 +70,14 @@ def describe(
     seed: int = 0,
     encoder: Encoder | None = None,
     advance: Callable[[int], object] | None = None,
+    tell: Callable[[str], object] | None = None,
 ) -> Description:
     """Words for every chosen unit (:meth:`.UnitTable.select`) by every method, from its direct shares of the unit-length joint embedding.
 
     ``words`` are chosen for a unit as a whole (textspan, somp) and for each of its first ``components`` principal components (correlation).
     ``centre`` takes the mean text away first, for models whose texts all lie in one narrow cone. ``select`` adds the alignment of units
     with the class texts and the accuracy with the best k heads. Text embeddings come from the cache or from ``encoder``.
+    ``tell(line)`` is told beforehand how long it will take, measured on a few of the units.
     """
     if class_template is not None and not select:
         raise OptionError("--class-template is for the selection of heads, which --no-select leaves out")
@@ -97,11 +102,12 @@ def describe(
 
     def lists(shares: Float[Tensor, "clip d"]) -> list[WordList]:
         own = chooser.lists(shares)
-        if advance is not None:
-            advance(1)
+        told(1)
         return own
 
-    with one_core_each() as pool:
+    if tell is not None and (minutes := expected_minutes(run, chosen, chooser)) is not None:
+        tell(f"words for {len(chosen)} units: about {minutes:.1f} min, measured on some; --permutations 99 takes a tenth")
+    with progress(f"words for {run.info['model']['name']}", len(chosen), advance) as told, one_core_each() as pool:
         for group, shares in share_groups(run, chosen):
             for unit, own in zip(group, pool.map(lists, shares.unbind(1)), strict=True):
                 for one in own:
@@ -130,6 +136,20 @@ def describe(
         "run": {key: run.info[key] for key in ("model", "dataset", "settings")},
     }
     return Description(tables, info)
+
+
+def expected_minutes(run: Run, chosen: Sequence[Unit], chooser: Chooser) -> float | None:
+    """How long all units will take, from a few that are spread over them (the first of them warms up); None where there are few anyway."""
+    count = min(2 * torch.get_num_threads() + 1, len(chosen) // FEW)
+    if count < 2:
+        return None
+    some = [chosen[i * (len(chosen) - 1) // (count - 1)] for i in range(count)]
+    shares = [one for _, group in share_groups(run, some) for one in group.unbind(1)]
+    with one_core_each() as pool:
+        chooser.lists(shares[0])
+        began = time.monotonic()
+        list(pool.map(chooser.lists, shares[1:]))
+    return (time.monotonic() - began) / (count - 1) * len(chosen) / 60
 
 
 def place_of(unit: Unit) -> dict[str, Any]:

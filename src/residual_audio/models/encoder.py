@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from ..audio import AudioSource, Prepared, Preprocessing, as_sources
 from ..images import ImagePreprocessing, ImageSource
 from ..media import MediaError, reading
+from ..progress import progress
 from ..units import UnitTable
-from ..writing import drafted_folder
+from ..writing import drafted_folder, own_folder
 from .batching import as_batch, batches
 from .loading import Loaded
 from .readout import Readout
@@ -207,11 +208,11 @@ class Encoder(ABC):
     ) -> list[Tensor | MediaError]:
         """One unit-length embedding per source, or the error that source raised. ``advance(n)`` is told of progress."""
         outcomes: dict[int, Tensor | MediaError] = {}
-        for batch in batches(sources, self.prepare, batch_size, workers):
-            outcomes |= batch.errors
-            if batch.clips:
-                outcomes |= dict(zip(batch.rows, self.embed_prepared(batch.clips), strict=True))
-            if advance is not None:
+        with progress(f"{self.name}: clips", len(sources), advance) as advance:
+            for batch in batches(sources, self.prepare, batch_size, workers):
+                outcomes |= batch.errors
+                if batch.clips:
+                    outcomes |= dict(zip(batch.rows, self.embed_prepared(batch.clips), strict=True))
                 advance(len(batch))
         return [outcomes[row] for row in range(len(sources))]
 
@@ -245,7 +246,7 @@ class Encoder(ABC):
 
         The folder is there whole or not at all.
         """
-        folder = Path(folder)
+        folder = own_folder(Path(folder))
         if folder.exists() and any(folder.iterdir()):
             raise EncoderError(f"{folder} is not empty; choose another folder for the checkpoint")
         for name, value in self.module.named_parameters():

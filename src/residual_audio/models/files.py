@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .encoder import EncoderError
+from .loading import split_revision
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -25,12 +26,6 @@ COMPANIONS = (
     "merges.txt",
     "vocab.txt",
 )
-
-
-def split_revision(source: str) -> tuple[str, str | None]:
-    """``REPO@COMMIT`` → the hub repository and the commit, branch or tag that is asked for; a path stays as it is."""
-    name, at, revision = source.rpartition("@")
-    return (name, revision) if at and revision and name and not Path(source).expanduser().exists() else (source, None)
 
 
 def pinned(source: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from ..options import Options, option, option_specs
@@ -39,3 +40,9 @@ class Loaded:
     def of(cls, record: dict[str, Any]) -> Loaded:
         """From a run's record."""
         return cls(record["source"], record["address"], Loading(**{name: record[name] for name in option_specs(Loading)}))
+
+
+def split_revision(source: str) -> tuple[str, str | None]:
+    """``REPO@COMMIT`` → the hub repository and the commit, branch or tag that is asked for; a path stays as it is."""
+    name, at, revision = source.rpartition("@")
+    return (name, revision) if at and revision and name and not Path(source).expanduser().exists() else (source, None)

@@ -14,8 +14,8 @@ from ..audio import Preprocessing
 from ..audio.decode import HIGHEST_RATE
 from ..options import OptionError, option_specs
 from .encoder import Encoder, EncoderError
-from .files import pinned, split_revision
-from .loading import Loaded, Loading
+from .files import pinned
+from .loading import Loaded, Loading, split_revision
 from .registry import ENCODERS, EncoderKind, known_models
 
 LONGEST_WINDOW = 600  # seconds

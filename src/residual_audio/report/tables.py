@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..results import csv_text
 from ..rounding import MISSING, fixed
-from ..writing import drafted
+from ..writing import drafted, own_folder
 
 NUMBER = r"[-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?"
 AMOUNT = re.compile(rf"[<>]?\s*{NUMBER}( (±|to) ({NUMBER}|{MISSING}))?|{MISSING}")
@@ -31,6 +31,7 @@ def write_paper_table(table: pd.DataFrame, folder: Path, name: str, title: str) 
     """``folder/name.csv``, ``.md`` (title above the table) and ``.tex`` (a table environment for booktabs)."""
     flat = table.reset_index() if table.index.name else table
     texts = {"md": to_markdown(table, title=title), "tex": to_latex(table, caption=title, label=f"tab:{name}")}
+    own_folder(folder)
     for ending, text in {"csv": csv_text(flat), **texts}.items():
         with drafted(folder / f"{name}.{ending}") as path:
             path.write_text(text, encoding="utf-8")

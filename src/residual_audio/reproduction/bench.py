@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,21 +17,14 @@ from ..extraction import Run, extract
 from ..models import Encoder
 from .rows import PROTOCOLS, Tables
 
-Advance = Callable[[int], object]
-Progress = Callable[[str, int], AbstractContextManager[Advance]]
 NEIGHBOURS = 5  # of MLE in the published table of heads; its text says 20, our default
-
-
-@contextmanager
-def silent(title: str, total: int) -> Iterator[Advance]:
-    yield lambda n: None
 
 
 @dataclass
 class Bench:
     """An encoder, the data by their published names, and a folder that keeps everything that is finished.
 
-    ``epochs`` shortens every training (a quick look). ``progress(title, total)`` shows how far a step is, ``tell(line)`` finished folds.
+    ``epochs`` shortens every training (a quick look). ``tell(line)`` is told of finished folds.
     """
 
     encoder: Encoder
@@ -42,21 +34,18 @@ class Bench:
     epochs: int | None = None
     seed: int = 42
     workers: int | None = None
-    progress: Progress = silent
     tell: Callable[[str], object] | None = None
     _tables: dict[tuple[str, int | None], Tables] = field(default_factory=dict)
 
     def run(self, dataset: str) -> Run:
         data = self.datasets[dataset]
-        with self.progress(f"{self.encoder.name} on {data.name}", len(data)) as advance:
-            return extract(self.encoder, data, self.out / "runs" / data.name, ("head",), workers=self.workers, advance=advance)
+        return extract(self.encoder, data, self.out / "runs" / data.name, ("head",), workers=self.workers)
 
     def tables(self, dataset: str, points: int | None = None) -> Tables:
         """The analysis of pooled head outputs before the projection; ``points``: of so many clips."""
         if (dataset, points) not in self._tables:
             run = self.run(dataset)
-            with self.progress(f"heads on {dataset}", len(run.units.where("head"))) as advance:
-                analysis = analyze(run, k=NEIGHBOURS, points=points, similarity=("spectra",), seed=self.seed, advance=advance)
+            analysis = analyze(run, k=NEIGHBOURS, points=points, similarity=("spectra",), seed=self.seed)
             self._tables[dataset, points] = analysis.tables
         return self._tables[dataset, points]
 

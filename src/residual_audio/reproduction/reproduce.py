@@ -17,7 +17,7 @@ from ..data import Dataset
 from ..evaluation import EvaluationError
 from ..models import Encoder
 from ..results import Result, provenance
-from .bench import Bench, Progress, silent
+from .bench import Bench
 from .published import compare_heads, compared, published_figures, read_heads
 from .rows import PROTOCOLS
 from .targets import MSCLAP, TARGETS
@@ -71,7 +71,6 @@ def reproduce(
     epochs: int | None = None,
     seed: int = 42,
     workers: int | None = None,
-    progress: Progress = silent,
     tell: Callable[[str], object] | None = None,
     done: Callable[[str, str, pd.DataFrame], object] | None = None,
 ) -> Reproduction:
@@ -94,7 +93,7 @@ def reproduce(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if out is None else out)
         benches = {
-            name: Bench(encoder, data, folder / folder_name(name), CHOICES[protocol], epochs, seed, workers, progress, tell)
+            name: Bench(encoder, data, folder / folder_name(name), CHOICES[protocol], epochs, seed, workers, tell)
             for name, encoder in encoders.items()
         }
         for name, (original, used) in asked.items():

@@ -81,10 +81,7 @@ def block_ablation(bench: Bench, names: Sequence[str]) -> list[Row]:
     spectral = bench.tables(name)["blocks"].set_index("depth").entropy
     for protocol in bench.protocols:
         how = "zero" if protocol == AS_PUBLISHED else "mean"
-        with bench.progress(f"blocks to {how}", 2 * len(few)) as advance:
-            ablation = ablate(
-                encoder, few, "blocks", how, out=bench.out / few.name, workers=bench.workers, seed=bench.seed, advance=advance
-            )
+        ablation = ablate(encoder, few, "blocks", how, out=bench.out / few.name, workers=bench.workers, seed=bench.seed)
         drop = 100 * ablation.table().set_index("depth").accuracy_drop
         rows.append(whole(name, "accuracy", 100 * ablation.accuracy, protocol))
         rows += [{**whole(name, "accuracy_drop", value, protocol), "level": "block", "index": str(d)} for d, value in drop.items()]
@@ -98,13 +95,12 @@ def stage_subsets(bench: Bench, names: Sequence[str]) -> list[Row]:
     data = bench.datasets[name]
     for protocol in bench.protocols:
         recipe, folds = (HEADS_RECIPE, "stratified") if protocol == AS_PUBLISHED else (Recipe(form="gains"), "official")
-        with bench.progress(f"decoding {data.name}", len(SUBSETS) * len(data)) as advance:
-            searched = search(
-                bench.encoder, data, bench.out / "kfold" / f"{data.name}-{folds}", "grid", bench.recipe(recipe),
-                Protocol(folds=folds, seed=bench.seed, again=protocol != AS_PUBLISHED),
-                settings=["units=" + ",".join(f"{s} heads" for s in SUBSETS)],
-                workers=bench.workers, advance=advance, tell=bench.tell,
-            )  # fmt: skip
+        searched = search(
+            bench.encoder, data, bench.out / "kfold" / f"{data.name}-{folds}", "grid", bench.recipe(recipe),
+            Protocol(folds=folds, seed=bench.seed, again=protocol != AS_PUBLISHED),
+            settings=["units=" + ",".join(f"{s} heads" for s in SUBSETS)],
+            workers=bench.workers, tell=bench.tell,
+        )  # fmt: skip
         by_units = {t.trial.recipe["units"]: t.comparison for t in searched.tried}
         rows += made.method_rows(by_units[f"{SUBSETS[0]} heads"].cells, name, protocol, {"plain": "zero-shot"})
         for subset in SUBSETS:
@@ -124,12 +120,11 @@ def baselines(bench: Bench, names: Sequence[str]) -> list[Row]:
     for protocol in bench.protocols:
         recipe = STAGE_RECIPE if protocol == AS_PUBLISHED else Recipe(form="gains", units=STAGE_RECIPE["units"])
         folder = bench.out / "baselines" / f"{data.name}-{protocol.replace(' ', '-')}"
-        with bench.progress(f"decoding {data.name}", len(data)) as advance:
-            comparison = compare(
-                bench.encoder, data, folder, list(methods), bench.recipe(recipe),
-                Protocol(template=prompts, seed=bench.seed, again=protocol != AS_PUBLISHED),
-                workers=bench.workers, advance=advance, tell=bench.tell,
-            )  # fmt: skip
+        comparison = compare(
+            bench.encoder, data, folder, list(methods), bench.recipe(recipe),
+            Protocol(template=prompts, seed=bench.seed, again=protocol != AS_PUBLISHED),
+            workers=bench.workers, tell=bench.tell,
+        )  # fmt: skip
         rows += made.method_rows(comparison.cells, name, protocol, methods)
     return rows
 

@@ -14,6 +14,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from ...writing import drafted, own_folder
+
 SINGLE, DOUBLE = 3.4, 7.0  # inches: one column and two columns of a paper
 DPI = 200
 SMALL = 6.0  # points, the smallest letters in any figure
@@ -85,11 +87,12 @@ def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **o
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """``folder/name.pdf`` and ``folder/name.png``; the same figure gives the same bytes (no date inside)."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{name}.pdf", folder / f"{name}.png"]
+    paths = [own_folder(folder) / f"{name}.pdf", folder / f"{name}.png"]
     with applied():
         # Straight to the canvas: savefig would draw everything once more to find a layout that is already there.
-        FigureCanvasPdf(figure).print_pdf(paths[0], metadata={"CreationDate": None})
+        with drafted(paths[0]) as draft:
+            FigureCanvasPdf(figure).print_pdf(draft, metadata={"CreationDate": None})
         figure.dpi = DPI  # a PDF canvas leaves its 72
-        FigureCanvasAgg(figure).print_png(paths[1])
+        with drafted(paths[1]) as draft:
+            FigureCanvasAgg(figure).print_png(draft)
     return paths

@@ -11,6 +11,7 @@ from ...extraction import Run, StoreError
 from ...media import MediaError
 from ...models import EncoderError
 from ...options import OptionError
+from ...progress import progress
 from ...results import circumstances
 from .clips import media_of
 from .model import gains_by_head, model_part
@@ -61,20 +62,22 @@ def report(
     if out is None and folder is None:
         raise StoreError(f"{opened.store.address} is remote; say where the page goes (--out)")
     path = Path(out) if out is not None else Path(str(folder)) / "report.html"
-    part, residual, lacks = None, None, []
-    if model or adapter is not None:
-        try:
-            encoder = opened.open_encoder(device)
-            residual = None if adapter is None else load_adapter(str(adapter), encoder)
-            chosen = template or TEMPLATES[media_of(opened)]
-            part = model_part(opened, encoder, residual, clips, dictionary, WORDS if words is None else words, chosen, advance)
-        except (EncoderError, MediaError) as error:
-            if adapter is not None:
-                raise
-            lacks.append(f"The page has no Equaliser and no Ask: {error}")
-    for line in lacks:
-        tell(line) if tell is not None else warnings.warn(line, stacklevel=2)
-    return write_page(
-        opened, path, compare=compare, part=part, gains=gains_by_head(residual), audio=audio, clips=clips, notes=lacks,
-        command=circumstances()["command"], advance=advance,
-    )  # fmt: skip
+    steps = (2 if model or adapter is not None else 1) * min(clips, len(opened.clips))
+    with progress("clips of the page", steps, advance) as advance:
+        part, residual, lacks = None, None, []
+        if model or adapter is not None:
+            try:
+                encoder = opened.open_encoder(device)
+                residual = None if adapter is None else load_adapter(str(adapter), encoder)
+                chosen = template or TEMPLATES[media_of(opened)]
+                part = model_part(opened, encoder, residual, clips, dictionary, WORDS if words is None else words, chosen, advance)
+            except (EncoderError, MediaError) as error:
+                if adapter is not None:
+                    raise
+                lacks.append(f"The page has no Equaliser and no Ask: {error}")
+        for line in lacks:
+            tell(line) if tell is not None else warnings.warn(line, stacklevel=2)
+        return write_page(
+            opened, path, compare=compare, part=part, gains=gains_by_head(residual), audio=audio, clips=clips, notes=lacks,
+            command=circumstances()["command"], advance=advance,
+        )  # fmt: skip
