@@ -32,9 +32,12 @@ def extract(
     machine: Machine,
     loading: Loading,
     granularity: Annotated[
-        str, typer.Option(help="What to record, comma-separated: head, mlp, block, stage, embedding, moments, direct, tokens.")
+        str, typer.Option(help="What to record, comma-separated: head, mlp, block, stage, embedding, moments, direct, tokens, attention.")
     ] = "head,moments",
     units: Annotated[str, typer.Option(help='Heads whose token maps to keep (with `tokens`), such as "S2B1H7 S3B0H1" or S3B0.')] = "",
+    sketch: Annotated[
+        int, typer.Option(min=2, help="Numbers kept of a head's attention matrix (with `attention`); 4096 keeps HTS-AT's whole.")
+    ] = 512,
     batch_size: Annotated[int, typer.Option(min=1, help="Clips that go through the model at once.")] = 16,
     dtype: Annotated[str, typer.Option(help="How arrays are stored: float32, float16 or float64.")] = "float32",
     engine: Annotated[str, typer.Option(help="local, or ray: one actor per core or GPU, on this machine or a cluster.")] = "local",
@@ -63,7 +66,7 @@ def extract(
         options["address"] = options.pop("ray_address")
     with warnings_told(), progress(f"{encoder.name} on {clips.name}", len(clips)) as advance:
         run = run_extraction(
-            encoder, clips, out, tuple(words(granularity)), batch_size=batch_size, dtype=dtype, units=units, engine=engine,
+            encoder, clips, out, tuple(words(granularity)), batch_size=batch_size, dtype=dtype, units=units, sketch=sketch, engine=engine,
             workers=machine.workers, advance=advance, **options,
         )  # fmt: skip
     say(f"{run.info['clips']['ok']} clips in {out}: {', '.join(run.keys)}")
