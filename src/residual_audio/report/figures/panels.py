@@ -59,7 +59,7 @@ def plot(panel: Panel, tables: Tables, context: Context) -> Figure:
     width = SINGLE if columns == 1 else DOUBLE
     figure, grid = new_figure(width, 2.5, 1, columns, sharey=True)
     shown = [MEASURES[name] for name in names]
-    titles = [m.title if columns > 1 else f"{m.title} of each head" for m in shown]
+    titles = [m.title if columns > 1 else f"{m.title} of each {context.unit}" for m in shown]
     for axes, measure, title in zip(grid[0], shown, titles, strict=True):
         draw_measure(axes, heads, measure.name, panel.ceiling)
         depth_axis(axes, heads, 0.85 * width / columns)
@@ -80,9 +80,9 @@ def plot(panel: Panel, tables: Tables, context: Context) -> Figure:
         figure,
         tables,
         context,
-        count(len(heads) - missing, "head"),
+        count(len(heads) - missing, context.unit),
         neighbours_text(tables, context) if panel.neighbours else "",
-        left_out(missing),
+        left_out(missing, context.unit),
         "black: block mean",
         "lines: ± 1 s.e." if errors else "",
         "dotted: largest possible value" if panel.ceiling and "ceiling" in heads else "",
