@@ -7,4 +7,15 @@ from .importance import importance
 from .keys import select
 from .measures import MEASURES, Measure, measure_title
 
-__all__ = ["MEASURES", "Analysis", "AnalysisError", "Measure", "analyze", "between_datasets", "importance", "measure_title", "same_model", "select"]
+__all__ = [
+    "MEASURES",
+    "Analysis",
+    "AnalysisError",
+    "Measure",
+    "analyze",
+    "between_datasets",
+    "importance",
+    "measure_title",
+    "same_model",
+    "select",
+]

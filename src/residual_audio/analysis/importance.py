@@ -49,7 +49,13 @@ def correlations(unit: str, measure: str, cost: str, joined: pd.DataFrame, seed:
     """Pearson's, Spearman's and, of heads, Spearman's within blocks."""
     x, y, depth = complete(joined[measure], joined[cost], joined["depth"])
     blocks = len(np.unique(depth))
-    about = {"unit": unit, "measure": measure, "cost": cost, "blocks": blocks, "note": "" if blocks >= FEWEST else "too few blocks to resample"}
+    about = {
+        "unit": unit,
+        "measure": measure,
+        "cost": cost,
+        "blocks": blocks,
+        "note": "" if blocks >= FEWEST else "too few blocks to resample",
+    }
     rows = []
     for kind in ("pearson", "spearman"):
         found = correlation(x, y, kind)
@@ -59,7 +65,9 @@ def correlations(unit: str, measure: str, cost: str, joined: pd.DataFrame, seed:
     if unit == "head":
         found = partial_correlation(x, y, depth, seed=seed)
         low, high = block_interval(within(x, depth), within(y, depth), depth, seed) if np.isfinite(found.value) else (np.nan, np.nan)
-        rows.append({**about, "correlation": "spearman given depth", "value": found.value, "low": low, "high": high, "p": found.p, "n": found.n})
+        rows.append(
+            {**about, "correlation": "spearman given depth", "value": found.value, "low": low, "high": high, "p": found.p, "n": found.n}
+        )
     return rows
 
 

@@ -33,6 +33,7 @@ BOTH = ("pre", "post")
 UNITS = {"mlps": "MLP", "writes": "attention write", "blocks": "block entry", "stages": "stage end"}
 VIEWS = tuple((regime, level) for regime in REGIMES for level in LEVELS)
 FIRST = ("pre", "clip")
+
 TABLES = (
     "heads",
     "blocks",
@@ -54,6 +55,11 @@ TABLES = (
 )
 
 Tables = Mapping[str, pd.DataFrame]
+
+
+def plural(what: str) -> str:
+    """``heads``, ``block entries``."""
+    return what[:-1] + "ies" if what.endswith("y") else what + "s"
 
 
 def file_prefix(regime: str, level: str) -> str:

@@ -56,6 +56,7 @@ def adapt(
     check_learning(learning, recipe, [method])
     from ..adaptation.adapt import adapt as run_adaptation
     from ..adaptation.adapter import check_free, push_adapter
+    from ..report.figures import draw
     from .screen import progress, say, tell, unreadable
 
     check_free(out, replace)
@@ -71,6 +72,8 @@ def adapt(
             workers=machine.workers, advance=advance, tell=epoch,
         )  # fmt: skip
     adapted.write(out)
+    if adapted.history:
+        draw(adapted.tables, out / "figures", {**adapted.info, "clips": len(clips) - len(adapted.errors)}, only=["training_dynamics"])
     unreadable(adapted.errors, clips)
     if push is not None:
         say(push_adapter(out, push))

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from ...analysis.keys import REGIMES, UNITS
+from ...analysis.keys import REGIMES, UNITS, plural
 from ...registry import Registry
 from .style import SMALL, applied, plain
 
@@ -141,10 +141,6 @@ def footer(figure: Figure, tables: Tables, context: Context, *facts: str) -> Non
 def ablated_on(table: pd.DataFrame) -> str:
     """How many clips an ablation used: often fewer than the analysis."""
     return f"ablated on {count(int(table['clips'].iloc[0]), 'clip')}" if "clips" in table and len(table) else ""
-
-
-def plural(what: str) -> str:
-    return what[:-1] + "ies" if what.endswith("y") else what + "s"
 
 
 def count(number: int, what: str) -> str:

@@ -107,7 +107,10 @@ def beside(axes: Axes, side: str, *_: Any) -> Bbox:
 def stage_handles(stages: Iterable[SupportsInt]) -> list[Line2D]:
     """One dot per stage, for a legend."""
     options: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 4, "markeredgewidth": 0}
-    return [Line2D([], [], color=stage_colour(s), label=f"stage {s}" if s >= 0 else "embedding", **options) for s in sorted({int(s) for s in stages})]
+    return [
+        Line2D([], [], color=stage_colour(s), label=f"stage {s}" if s >= 0 else "embedding", **options)
+        for s in sorted({int(s) for s in stages})
+    ]
 
 
 def legend_above(figure: Figure, handles: Sequence[Line2D], columns: int = 0) -> None:
