@@ -1,4 +1,4 @@
-"""What attention weights say beside their heads' own rows: how far heads look, and the means over blocks that an earlier report looked at."""
+"""What attention weights say beside their heads' own rows: how far heads look, and the means over blocks of an earlier report."""
 
 from __future__ import annotations
 

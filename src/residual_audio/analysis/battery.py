@@ -14,10 +14,11 @@ from torch import Tensor
 
 from ..results import Result, write_record, write_table
 from ..spectra import Basis, shares
+from .attention import attention_form, attention_tables
+from .compared import by_block, compared
 from .dimension import Dimensions, estimate_dimensions, linear_dimensions
 from .discriminability import component_fisher
 from .errors import AnalysisError
-from .attention import attention_form, attention_tables
 from .keys import BOTH, KEYS, LEVELS, select, upgrade, views, with_keys
 from .measures import MEASURES, Labelled, class_measures, dimension_measures
 from .representations import MAKERS, representation
@@ -239,10 +240,10 @@ def analyze(
     """Analyse a finished run; no model is needed.
 
     ``of``: ``heads``, and other representations (:data:`.representations.MAKERS`), whose units fill the same tables under a regime of their
-    own. ``regime``: ``pre`` (head outputs), ``post`` (what they write into the stream), ``both``, or ``uncentred``; ``level``: ``clip`` (pooled head
-    outputs) or ``token`` (from streamed moments: spectra only, since distances need points). ``k``: neighbours of MLE;
-    ``similarity``: of heads, by ``spectra``, ``subspaces`` (in the stream, within a stage), ``cka``, ``direct`` (in the pooled output);
-    ``points``: use at most so many clips, drawn with ``seed`` (neighbours cost n²). ``draws``: how often one clip per recording (the
+    own. ``regime``: ``pre`` (head outputs), ``post`` (what they write into the stream), ``both``, or ``uncentred``; ``level``: ``clip``
+    (pooled head outputs) or ``token`` (from streamed moments: spectra only, since distances need points). ``k``: neighbours of MLE;
+    ``similarity``: of heads, by ``spectra``, ``subspaces`` and ``paired`` (in the stream, within a stage), ``cka``, ``direct`` (in the
+    pooled output); ``points``: use at most so many clips, drawn with ``seed`` (neighbours cost n²). ``draws``: how often one clip per recording (the
     run's ``group``) is drawn for the columns ``_one``, and as many clips of all for ``_control``; 0: not at all. ``advance(n)`` is told of
     finished heads.
     """
@@ -276,4 +277,7 @@ def analyze(
         "draws": draws,
         "seed": seed,
     }
-    return Analysis({name: pd.concat(some, ignore_index=True) for name, some in parts.items()}, info)
+    tables = {name: pd.concat(some, ignore_index=True) for name, some in parts.items()}
+    if len(beside := by_block(tables)) and beside["representation"].nunique() > 1:
+        tables |= {"representations": beside, "representation_tests": compared(beside)}
+    return Analysis(tables, info)

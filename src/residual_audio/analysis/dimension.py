@@ -48,7 +48,7 @@ def _variance(moments: Moments) -> Float[Tensor, "*unit axis"]:
 
 
 def _leading(points: Float[Tensor, "point d"]) -> Float[Tensor, "point axis"]:
-    """The same points, turned to their principal axes, without those that hold next to nothing: a resample of long vectors is cheap then."""
+    """The points along their principal axes, without those that hold next to nothing: resamples of long vectors are cheap then."""
     if points.shape[1] <= TURNED:
         return points
     _, length, axes = torch.linalg.svd(points, full_matrices=False)
@@ -193,8 +193,8 @@ def estimate_dimensions(
     """Every measure of every unit, from its points. ``advance(n)`` is told of finished units.
 
     ``groups``: the number of each point's group (0, 1, …; none: every point its own); errors are over groups. ``draws``: also with these
-    parts of the points. ``centred``: spectra are about the mean (else about zero; neighbours do not change). Neighbours are searched once per unit, on ``threads`` threads (default: one per core), each with one thread of
-    its own; the draws read that search.
+    parts of the points. ``centred``: spectra are about the mean (else about zero; neighbours do not change). Neighbours are searched once
+    per unit, on ``threads`` threads (default: one per core), each with one thread of its own; the draws read that search.
     """
     x = x.to(torch.float64)
     of = np.arange(len(x)) if groups is None else groups

@@ -72,7 +72,7 @@ def correlations(unit: str, measure: str, cost: str, joined: pd.DataFrame, seed:
 
 
 def importance(tables: Mapping[str, pd.DataFrame], seed: int = 0) -> pd.DataFrame:
-    """From the tables of one regime and of ablations: ``heads`` with ``ablation_head``, ``blocks`` with ``ablation_block``; else no rows."""
+    """Of the tables of one regime and of ablations: ``heads`` with ``ablation_head``, ``blocks`` with ``ablation_block``; else no rows."""
     rows: list[dict[str, object]] = []
     for unit, table, keys in (("head", "heads", ["label"]), ("block", "blocks", ["stage", "block"])):
         own, ablation = tables.get(table), tables.get(f"ablation_{unit}")

@@ -24,7 +24,7 @@ COLUMNS = ["measure", "blocks", "peak", "peak_depth", "peak_low", "peak_high", "
 
 
 def rising(means: Curves) -> Curves:
-    r"""The least-squares fit that never falls: $\max_{j \le i} \min_{k \ge i}$ of the mean from j to k (Robertson, Wright & Dykstra 1988)."""
+    r"""The least-squares fit that never falls: $\max_{j \le i} \min_{k \ge i}$ of the mean from j to k (Robertson et al. 1988)."""
     blocks = means.shape[1]
     sums = np.concatenate([np.zeros((len(means), 1)), means.cumsum(1)], 1)
     first, last = np.mgrid[:blocks, :blocks]
@@ -64,7 +64,7 @@ def resampled_means(groups: Sequence[pd.DataFrame], measure: str, seed: int) -> 
 
 
 def verdict(row: dict[str, Any]) -> str:
-    """``hunchback`` or ``valley``: curved that way, turning inside the network, and the quadratic ahead of every monotonic curve, all at 95 %."""
+    """``hunchback``, ``valley``: curved that way, turning inside the network, the quadratic ahead of all monotonic curves, at 95 %."""
     if np.isfinite(row["gain_low"]) and row["gain_low"] > 0 and 0 < row["turn"] < 1:
         if row["curvature_high"] < 0:
             return "hunchback"

@@ -67,7 +67,7 @@ def analyze(
     Tables (Parquet and CSV, one row per head, block, stage, component, …) go to `RUN/tables`; their columns `regime` and `level` say what
     a row is about, and rows of other regimes and levels stay. The papers' tables 1–7 (CSV, Markdown, LaTeX) go to `RUN/tables/paper`,
     figures to `RUN/figures`. Several runs are analysed one by one; those of one model are then tested against each other, head by head.
-    If `RUN/tables` holds an ablation (`residual-audio ablate … --out RUN`), its figures are drawn too, and the table `importance` is written.
+    If `RUN/tables` holds an ablation (`residual-audio ablate … --out RUN`), its figures are drawn and the table `importance` is written.
 
     ```
     residual-audio extract tiny synthetic --out runs/synthetic
