@@ -243,9 +243,9 @@ def analyze(
     own. ``regime``: ``pre`` (head outputs), ``post`` (what they write into the stream), ``both``, or ``uncentred``; ``level``: ``clip``
     (pooled head outputs) or ``token`` (from streamed moments: spectra only, since distances need points). ``k``: neighbours of MLE;
     ``similarity``: of heads, by ``spectra``, ``subspaces`` and ``paired`` (in the stream, within a stage), ``cka``, ``direct`` (in the
-    pooled output); ``points``: use at most so many clips, drawn with ``seed`` (neighbours cost n²). ``draws``: how often one clip per recording (the
-    run's ``group``) is drawn for the columns ``_one``, and as many clips of all for ``_control``; 0: not at all. ``advance(n)`` is told of
-    finished heads.
+    pooled output); ``points``: use at most so many clips, drawn with ``seed`` (neighbours cost n²). ``draws``: how often one clip per
+    recording (the run's ``group``) is drawn for the columns ``_one``, and as many clips of all for ``_control``; 0: not at all.
+    ``advance(n)`` is told of finished units.
     """
     how = Choices(k, tuple(similarity), clusters, layout, draws, seed)
     checked(run, of, regime, level, how, points)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
+from jaxtyping import Float, Real
 from scipy import stats
 
 from .permutation import complete, correlation, partial_correlation
@@ -19,7 +19,7 @@ COLUMNS = ["unit", "measure", "cost", "correlation", "value", "low", "high", "p"
 
 
 def block_interval(
-    x: Float[np.ndarray, " unit"], y: Float[np.ndarray, " unit"], block: Int[np.ndarray, " unit"], seed: int = 0
+    x: Float[np.ndarray, " unit"], y: Float[np.ndarray, " unit"], block: Real[np.ndarray, " unit"], seed: int = 0
 ) -> tuple[float, float]:
     """The 95 % interval of Pearson's coefficient over resamples of whole blocks, whose units are not independent; NaN below five blocks.
 
@@ -39,7 +39,7 @@ def block_interval(
     return float(low), float(high)
 
 
-def within(values: Float[np.ndarray, " unit"], block: Int[np.ndarray, " unit"]) -> Float[np.ndarray, " unit"]:
+def within(values: Float[np.ndarray, " unit"], block: Real[np.ndarray, " unit"]) -> Float[np.ndarray, " unit"]:
     """Ranks about the mean of their block, as :func:`.permutation.partial_correlation` takes them."""
     ranks = pd.Series(stats.rankdata(values))
     return np.asarray(ranks - ranks.groupby(block).transform("mean"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -16,6 +16,7 @@ HTSAT = "htsat"
 MERGED = "  held: 1/σ of every merged token"
 
 
+@runtime_checkable
 class Laid(Protocol):
     """What can be drawn: an encoder, or as much of one as has been built."""
 
