@@ -89,7 +89,7 @@ def test_summary_tokens_have_no_place(ast_dir):
     places = token_places(encoder, 0)
     assert places[:2].isnan().all()
     assert places[2:].isfinite().all()
-    assert places[2 + columns].tolist() == [encoder.policy.mel.mels / rows, 0.0], "frequency by frequency"
+    assert places[2 + columns].tolist() == pytest.approx([encoder.policy.mel.mels / rows, 0.0]), "frequency by frequency"
 
 
 @pytest.mark.parametrize("block", [1, 4])

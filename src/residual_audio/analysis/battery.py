@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -193,7 +194,8 @@ def joined(parts: Sequence[View], similarity: Sequence[str]) -> View:
     """Views of several lengths as one, for what compares units with each other; points only where they are asked for."""
     points = padded([p.points for p in parts if p.points is not None], 1) if "cka" in similarity else None
     where = pd.concat([p.where for p in parts], ignore_index=True)
-    return replace(parts[0], where=where, points=points)
+    rest, rank = (torch.cat([getattr(p, name) for p in parts]) for name in ("rest", "rank"))
+    return View(where, None, parts[0].basis, points, rest, rank)
 
 
 def checked(run: StoredRun, of: Sequence[str], regime: str, level: str, how: Choices, points: int | None) -> None:

@@ -99,7 +99,10 @@ def select(tables: Tables, regime: str = "pre", level: str = "clip") -> dict[str
         if set(KEYS) <= set(table):
             own_rows = table[(table["regime"] == regime) & (table["level"] == level)]
             if len(own_rows):
-                chosen[name] = own_rows.drop(columns=list(KEYS)).reset_index(drop=True)
+                # A square table has one column per row: those of other units belong to other regimes.
+                square = name.startswith("similarity_") and "label" in own_rows
+                columns = ["label", *own_rows["label"]] if square else [c for c in own_rows if c not in KEYS]
+                chosen[name] = own_rows[columns].reset_index(drop=True)
         elif not is_keyed(name) or (regime, level) == FIRST:
             chosen[name] = table
     return chosen

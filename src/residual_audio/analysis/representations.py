@@ -86,7 +86,7 @@ def _stages(run: StoredRun, rows: Rows) -> Iterator[Part]:
 def _joint(run: StoredRun, rows: Rows) -> Iterator[Part]:
     """Exact shares of the joint embedding: one space for the heads of all stages."""
     wanted = [i for i, u in enumerate(run.units) if u.kind == "head"]
-    some = [run.joint_shares(rows[i : i + SHARES_AT_ONCE])[0][:, wanted] for i in range(0, len(rows), SHARES_AT_ONCE)]
+    some = [run.joint_shares(rows[i : i + SHARES_AT_ONCE].tolist())[0][:, wanted] for i in range(0, len(rows), SHARES_AT_ONCE)]
     yield from _by_block(run.units, torch.cat(some))
 
 

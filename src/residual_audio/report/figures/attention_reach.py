@@ -12,6 +12,7 @@ from .numbers import in_order
 from .panels import draw_measure
 from .style import DOUBLE, GREY, new_figure
 
+TITLES = {"look_entropy": "entropy", "look_time": "distance in time", "look_frequency": "distance in frequency"}
 RELATIVE = ("look_entropy_rel", "look_time_rel", "look_frequency_rel")
 ABSOLUTE = ("look_entropy", "look_time", "look_frequency")
 
@@ -28,11 +29,11 @@ def plot(tables: Tables, context: Context) -> Figure:
             axes, measure = grid[row, column], MEASURES[name]
             draw_measure(axes, heads, name, ceiling=False)
             depth_axis(axes, heads, 0.8 * DOUBLE / columns)
-            axes.set_ylabel(measure.unit or "1: looks at all alike")
+            axes.set_ylabel(measure.unit or "relative (1: looks at all alike)")
             axes.set_ylim(bottom=0)
             if row:
                 axes.axhline(1, color=GREY, linewidth=0.8, linestyle="--", zorder=1)
-            title_above_stages(axes, measure.title)
+            title_above_stages(axes, f"{TITLES[name.removesuffix('_rel')]}{', relative' if row and columns < 4 else ''}")
     if last:
         for axes, (x, y) in zip(grid[:, -1], (ABSOLUTE[1:], RELATIVE[1:]), strict=True):
             stage_points(axes, heads[x], heads[y], heads["stage"])
