@@ -67,7 +67,12 @@ def test_monotonic_fits_equal_scipy():
 
 def test_shapes_that_were_planted_are_found():
     x = np.linspace(0, 1, 8)
-    planted = {"hunchback": 10 - 20 * (x - 0.5) ** 2, "valley": 10 + 20 * (x - 0.5) ** 2, "rising": 5 * np.sqrt(x), "falling": -np.exp(2 * x)}
+    planted = {
+        "hunchback": 10 - 20 * (x - 0.5) ** 2,
+        "valley": 10 + 20 * (x - 0.5) ** 2,
+        "rising": 5 * np.sqrt(x),
+        "falling": -np.exp(2 * x),
+    }
     for name, curve in planted.items():
         row = shapes(heads_of(curve), ["x"]).iloc[0]
         assert row["shape"] == name

@@ -280,6 +280,7 @@ def analyze(
         "seed": seed,
     }
     tables = {name: pd.concat(some, ignore_index=True) for name, some in parts.items()}
-    if len(beside := by_block(tables)) and beside["representation"].nunique() > 1:
+    if len(of) > 1:
+        beside = by_block(tables)
         tables |= {"representations": beside, "representation_tests": compared(beside)}
     return Analysis(tables, info)

@@ -173,7 +173,7 @@ def first_tables(name: str, analysis: Analysis) -> list[Table]:
     from ..analysis.measures import CONTROL, OneMeasure
 
     def shown(title: str, rows: pd.DataFrame, columns: dict[str, str]) -> Table:
-        heads = [Column(short, justify="right", no_wrap=True) for short in ("heads", *columns.values())]
+        heads = [Column(short, justify="right", no_wrap=True) for short in ("units" if regime in UNITS else "heads", *columns.values())]
         screen = Table("", *heads, title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         for _, row in rows.iterrows():
             stage = int(row["stage"])

@@ -43,7 +43,8 @@ def plot(tables: Tables, context: Context) -> Figure:
             axes.set_xlim(left=0)
             axes.set_ylim(bottom=0)
             title_above_stages(axes, "time against frequency")
-    legend_above(figure, stage_handles(heads["stage"]))
+    if heads["stage"].nunique() > 1:
+        legend_above(figure, stage_handles(heads["stage"]))
     footer(
         figure,
         tables,

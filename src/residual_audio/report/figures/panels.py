@@ -17,7 +17,6 @@ from .marks import depth_axis, strip_positions, title_above_stages
 from .numbers import in_order
 from .style import DOUBLE, GREY, SINGLE, new_figure, stage_colours
 
-
 FAR = 4  # a largest possible value that is further above all points than this is not drawn
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -9,7 +11,7 @@ from ...analysis.keys import REGIMES
 from ...analysis.measures import MEASURES
 from .drawing import FIGURES, Context, Drawing, Tables, footer
 from .marks import depth_axis, legend_above, title_above_stages
-from .style import DOUBLE, MARKERS, PALETTE, new_figure
+from .style import DOUBLE, GREY, MARKERS, PALETTE, new_figure
 
 SHOWN = ("pca_99", "participation_ratio", "twonn")
 
@@ -17,7 +19,8 @@ SHOWN = ("pca_99", "participation_ratio", "twonn")
 def plot(tables: Tables, context: Context) -> Figure:
     rows = tables["representations"]
     kinds = [name for name in REGIMES if (rows["representation"] == name).any()]
-    looks = {name: (PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]) for i, name in enumerate(kinds)}
+    colours = (*PALETTE, "black", GREY)
+    looks = {name: (colours[i % len(colours)], MARKERS[i % len(MARKERS)]) for i, name in enumerate(kinds)}
     figure, grid = new_figure(DOUBLE, 2.9, 1, len(SHOWN))
     for axes, measure in zip(grid[0], SHOWN, strict=True):
         for name, (colour, shape) in looks.items():
@@ -36,7 +39,7 @@ def plot(tables: Tables, context: Context) -> Figure:
     footer(
         figure,
         tables,
-        context,
+        replace(context, regime=""),
         "means over the units of a block",
         "one space per stage, wider from stage to stage" if rows["stage"].nunique() > 1 else "",
     )
