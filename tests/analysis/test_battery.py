@@ -73,7 +73,7 @@ def equal_tables(a: dict[str, pd.DataFrame], b: dict[str, pd.DataFrame]) -> None
 
 def test_one_table_of_a_name_holds_all_regimes_and_levels(analysis, tokens, labels):
     names = ["heads", "blocks", "stages", "components", "class_activation", *(f"similarity_{k}" for k in KINDS), "similarity_summary",
-             "clusters", "statistics", "pairwise", "trend"]  # fmt: skip
+             "clusters", "statistics", "pairwise", "trend", "variation", "borders", "dominance", "shape"]  # fmt: skip
     assert list(analysis.tables) == names
     assert list(tokens.tables) == [n for n in names if n not in ("class_activation", "similarity_cka", "similarity_direct")]
     for result, level in ((analysis, "clip"), (tokens, "token")):
@@ -93,8 +93,8 @@ def test_what_was_done_is_known(analysis, run):
     (flat,) = info.pop("flat")
     assert (flat["clips"], flat["d"]) == (40, 4)
     assert info == {
-        "model": run.info["model"], "dataset": run.info["dataset"], "extraction": run.info["settings"], "clips": 40, "regime": "both",
-        "level": "clip", "k": 7, "points": None, "similarity": list(KINDS), "clusters": None, "map": "pca", "seed": 0,
+        "model": run.info["model"], "dataset": run.info["dataset"], "extraction": run.info["settings"], "clips": 40, "of": ["heads"],
+        "regime": "both", "level": "clip", "k": 7, "points": None, "similarity": list(KINDS), "clusters": None, "map": "pca", "seed": 0,
         "groups": 40, "draws": 10,
         "one_per_group": "no recording has two clips (or the run does not say which clips are of one recording): every clip is its own",
     }  # fmt: skip

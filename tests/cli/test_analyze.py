@@ -67,7 +67,8 @@ def test_tables_of_both_regimes(analysed, run):
     names = {p.stem for p in (analysed / "tables").glob("*.parquet")}
     assert names == {p.stem for p in (analysed / "tables").glob("*.csv")}
     own = {"heads", "blocks", "stages", "components", "class_activation", "similarity_spectra", "similarity_subspaces", "similarity_cka",
-            "similarity_summary", "clusters", "statistics", "pairwise", "trend"}  # fmt: skip
+            "similarity_summary", "clusters", "statistics", "pairwise", "trend", "variation", "borders", "dominance",
+            "shape", "importance"}  # fmt: skip
     ablations = {"ablation_head", "ablation_class_head", "ablation_block", "ablation_class_block"}
     assert names == own | ablations
     for name in names:

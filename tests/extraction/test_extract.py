@@ -21,7 +21,7 @@ from residual_audio.models import load_encoder
 from residual_audio.spectra import principal_axes
 from residual_audio.units import SelectionError
 
-EVERYTHING = ("head", "mlp", "block", "stage", "embedding", "moments", "direct")
+EVERYTHING = ("head", "mlp", "block", "stage", "embedding", "moments", "direct", "attention")
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from residual_audio.extraction.engines import ray as engine  # noqa: E402
 from residual_audio.extraction.extract import identity, open_or_create, reopening_notes  # noqa: E402
 from residual_audio.models import load_encoder  # noqa: E402
 
-EVERYTHING = ("head", "mlp", "block", "stage", "embedding", "moments", "direct")
+EVERYTHING = ("head", "mlp", "block", "stage", "embedding", "moments", "direct", "attention")
 
 
 @pytest.fixture(scope="module")

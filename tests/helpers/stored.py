@@ -31,6 +31,9 @@ class HandMade:
     def array(self, key):
         raise KeyError(key)
 
+    def joint_shares(self, rows):
+        raise KeyError("direct.units")
+
 
 def made(clips=30, **changes) -> HandMade:
     x = torch.randn(clips, 3, 4, generator=torch.Generator().manual_seed(1))

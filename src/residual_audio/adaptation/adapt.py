@@ -17,7 +17,7 @@ from ..evaluation import CLASSIFIERS
 from ..evaluation.folds import Parts, fold_parts
 from ..models import Encoder
 from ..options import OptionError
-from ..results import Result, provenance, write_record
+from ..results import Result, provenance, write_record, write_table
 from ..rounding import percent
 from .adapter import save_adapter
 from .advice import advised, check_budget, enough, own_parts, within
@@ -26,7 +26,7 @@ from .methods import METHODS, adapters
 from .prepare import prepare
 from .recipe import Recipe
 from .task import Adaptation, FoldTask
-from .train import Epoch
+from .train import Epoch, training_table
 from .tuning import Learning, check_learning, learn, once_more
 
 
@@ -44,7 +44,7 @@ class Adapted(Result):
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """``training``: one row per epoch; empty where nothing was trained."""
-        return {"training": pd.DataFrame(self.history)}
+        return {"training": training_table(self.history)}
 
     @property
     def held(self) -> dict[str, float]:
@@ -67,8 +67,10 @@ class Adapted(Result):
         return max((h["stop_accuracy"] for h in self.history), default=float("nan"))
 
     def write(self, folder: str | Path) -> Path:
-        """The adapter in PEFT's shape, and ``training.json`` beside it."""
+        """The adapter in PEFT's shape, and beside it ``training.json`` and, where something was trained, ``tables/training``."""
         written = save_adapter(folder, self.encoder, self.residual, replace=True)
+        if self.history:
+            write_table(self.tables["training"], written / "tables", "training")
         write_record(written / f"{self.record}.json", {**self.info, "history": self.history, "errors": self.errors})
         return written
 

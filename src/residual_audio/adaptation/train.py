@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -78,6 +79,12 @@ def best_epoch(history: list[Epoch]) -> Epoch:
     if math.isnan(history[0]["stop_accuracy"]):
         return history[-1]
     return max(history, key=lambda h: (h["stop_accuracy"], -h["stop_loss"]))
+
+
+def training_table(history: list[Epoch]) -> pd.DataFrame:
+    """One row per epoch, 0 being the model as it was; ``kept``: the epoch whose gains were kept. Empty where nothing was trained."""
+    table = pd.DataFrame(history)
+    return table.assign(kept=table["epoch"] == best_epoch(history)["epoch"]) if history else table
 
 
 def make_optimiser(learner: Learner, kind: str, rate: float) -> torch.optim.Optimizer:

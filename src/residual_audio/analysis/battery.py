@@ -9,23 +9,30 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..progress import progress
 from ..results import Result, write_record, write_table
 from ..spectra import Basis, shares
+from ..units import UnitTable
+from .attention import attention_form, attention_tables
+from .compared import by_block, compared
 from .dimension import Dimensions, estimate_dimensions, linear_dimensions
 from .discriminability import component_fisher
 from .errors import AnalysisError
-from .keys import KEYS, LEVELS, REGIMES, select, upgrade, views, with_keys
+from .keys import BOTH, KEYS, LEVELS, select, upgrade, views, with_keys
 from .measures import MEASURES, Labelled, class_measures, dimension_measures
+from .representations import MAKERS, representation
 from .sample import Sample, flat_references, sample_of
-from .similarity import SIMILARITIES
+from .shape import shapes
+from .similarity import ANYWHERE, SIMILARITIES
 from .specialisation import fingerprint_map, selectivity, ward
 from .statistics import pairwise, stage_tests, trend
 from .summaries import grouped
-from .views import StoredRun, View, class_targets, in_stream, places, similarity_tables, view
+from .variation import borders, dominance, variation
+from .views import StoredRun, View, class_targets, in_stream, padded, similarity_tables, view
 
 Layout = Literal["auto", "umap", "pca"]
 
@@ -86,9 +93,11 @@ class Choices:
     seed: int = 0
 
 
-def head_dimensions(run: StoredRun, seen: View, sample: Sample, how: Choices, advance: Callable[[int], object] | None) -> Dimensions:
+def unit_dimensions(
+    run: StoredRun, seen: View, sample: Sample, how: Choices, centred: bool, advance: Callable[[int], object] | None
+) -> Dimensions:
     if seen.points is not None:
-        return estimate_dimensions(seen.points, how.k, sample.groups, sample.draws, seed=how.seed, advance=advance)
+        return estimate_dimensions(seen.points, how.k, sample.groups, sample.draws, centred=centred, seed=how.seed, advance=advance)
     moments = run.moments("tokens")
     return linear_dimensions(moments if seen.frames is None else in_stream(moments, seen.frames))
 
@@ -126,44 +135,79 @@ def cluster_table(where: pd.DataFrame, variance: Float[Tensor, "head axis"], how
     )
 
 
-def tests_of(heads: pd.DataFrame, dataset: str) -> dict[str, pd.DataFrame]:
-    """Tests between stages (or blocks, in a model of one stage), pair by pair, and trends with depth."""
+def tests_of(heads: pd.DataFrame, dataset: str, seed: int) -> dict[str, pd.DataFrame]:
+    """Tests between stages (or blocks, in a model of one stage), pair by pair, trends with depth, and how measures vary on the way."""
     tested = [m for m in MEASURES.values() if m.tested and m.name in heads]
-    names = [m.name for m in tested if m.of == "classes" or heads[m.name].notna().any()]
+    tested = [m for m in tested if m.of == "classes" or heads[m.name].notna().any()]
+    names, plain = [m.name for m in tested], [m.name for m in tested if m.of != "draws"]
     named, by = heads.assign(dataset=dataset), "stage" if heads["stage"].nunique() > 1 else "depth"
-    return {"statistics": stage_tests(named, names, by=by), "pairwise": pairwise(named, names, by=by), "trend": trend(named, names)}
+    return {
+        "statistics": stage_tests(named, names, by=by),
+        "pairwise": pairwise(named, names, by=by),
+        "trend": trend(named, names),
+        "variation": variation(heads, plain),
+        "borders": borders(heads, plain),
+        "dominance": dominance(heads),
+        "shape": shapes(heads, plain, seed),
+    }
+
+
+def unit_tables(run: StoredRun, seen: View, sample: Sample, how: Choices, centred: bool,
+                advance: Callable[[int], object] | None) -> tuple[dict[str, pd.DataFrame], Dimensions]:  # fmt: skip
+    """One row per unit of a view with every measure, and the tables by axis and by class."""
+    dimensions = unit_dimensions(run, seen, sample, how, centred, advance)
+    # The same spectrum in every table: a constant head has none, and rounding is not taken for one.
+    seen = replace(seen, basis=replace(seen.basis, variance=dimensions.variance))
+    heads = pd.concat([seen.where, dimensions.table], axis=1)
+    heads["ceiling"] = np.minimum(heads.get("distinct", heads["n"]) - 1, seen.rank.numpy())
+    for measure in dimension_measures():
+        if measure.counts:
+            heads[f"{measure.name}_rel"] = heads[measure.name] / heads["ceiling"]
+    by_class = class_tables(run, seen, heads, sample.rows)
+    heads["note"] = heads.pop("note")
+    return {"heads": heads, **by_class}, dimensions
 
 
 def analyze_view(run: StoredRun, regime: str, level: str, sample: Sample, how: Choices,
                  advance: Callable[[int], object] | None) -> dict[str, pd.DataFrame]:  # fmt: skip
     """All tables of one regime at one level."""
-    rows = sample.rows
-    seen, where = view(run, regime, level, rows), places(run.units)
-    dimensions = head_dimensions(run, seen, sample, how, advance)
-    # The same spectrum in every table: a constant head has none, and rounding is not taken for one.
-    seen = replace(seen, basis=replace(seen.basis, variance=dimensions.variance))
-    heads = pd.concat([where, dimensions.table], axis=1)
-    heads["ceiling"] = np.minimum(heads.get("distinct", heads["n"]) - 1, seen.rank.numpy())
-    for measure in dimension_measures():
-        if measure.counts:
-            heads[f"{measure.name}_rel"] = heads[measure.name] / heads["ceiling"]
-    by_class = class_tables(run, seen, heads, rows)
-    heads["note"] = heads.pop("note")
+    rows, own = sample.rows, regime in (*BOTH, "uncentred")
+    seen = [view(run, regime, level, rows)] if own else representation(run, regime, rows)
+    made = [unit_tables(run, part, sample, how, regime != "uncentred", advance) for part in seen]
+    tables = {name: pd.concat([tables[name] for tables, _ in made], ignore_index=True) for name in made[0][0]}
+    variance = padded([dimensions.variance for _, dimensions in made], 0)
+    heads = tables["heads"]
+    if regime == "attention":
+        tables |= attention_tables(run, heads, sample, how)
+    whole = seen[0] if own else joined(seen, how.similarity)
+    kinds = how.similarity if own else tuple(kind for kind in how.similarity if kind in ANYWHERE)
     return {
         "heads": heads,
         "blocks": grouped(heads, ["stage", "block", "depth"]),
         "stages": grouped(heads, ["stage"]),
-        **by_class,
-        **similarity_tables(run, seen, dimensions.variance, how.similarity, rows),
-        "clusters": cluster_table(where, dimensions.variance, how),
-        **tests_of(heads, run.info["dataset"]["name"]),
+        **{name: table for name, table in tables.items() if name != "heads"},
+        **similarity_tables(run, whole, variance, kinds, rows),
+        "clusters": cluster_table(whole.where, variance, how),
+        **tests_of(heads, run.info["dataset"]["name"], how.seed),
     }
 
 
-def checked(run: StoredRun, regime: str, level: str, how: Choices, points: int | None) -> None:
+def joined(parts: Sequence[View], similarity: Sequence[str]) -> View:
+    """Views of several lengths as one, for what compares units with each other; points only where they are asked for."""
+    points = padded([p.points for p in parts if p.points is not None], 1) if "cka" in similarity else None
+    where = pd.concat([p.where for p in parts], ignore_index=True)
+    rest, rank = (torch.cat([getattr(p, name) for p in parts]) for name in ("rest", "rank"))
+    return View(where, None, parts[0].basis, points, rest, rank)
+
+
+def checked(run: StoredRun, of: Sequence[str], regime: str, level: str, how: Choices, points: int | None) -> None:
     """Refuse what this run cannot answer."""
-    if regime not in (*REGIMES, "both"):
-        raise AnalysisError(f"unknown regime {regime!r}; one of pre, post, both")
+    if regime not in (*BOTH, "uncentred", "both"):
+        raise AnalysisError(f"unknown regime {regime!r}; one of pre, post, both, uncentred")
+    if unknown := [one for one in of if one != "heads" and one not in MAKERS]:
+        raise AnalysisError(f"cannot analyse {', '.join(unknown)}; one or more of heads, {', '.join(MAKERS)}")
+    if "heads" not in of and (regime != "pre" or level != "clip"):
+        raise AnalysisError("regime and level are those of head outputs; leave them out, or analyse heads too")
     if level not in LEVELS:
         raise AnalysisError(f"unknown level {level!r}; one of clip, token")
     if how.draws < 0:
@@ -182,11 +226,19 @@ def checked(run: StoredRun, regime: str, level: str, how: Choices, points: int |
         raise AnalysisError(f"points is {points}; an analysis needs at least 2")
 
 
+def count_units(units: UnitTable, kinds: Sequence[str], regime: str) -> int:
+    """How many units will be measured."""
+    heads, blocks = len(units.where("head")), len(units.blocks)
+    several = {"heads": heads * (2 if regime == "both" else 1), "joint": heads, "attention": heads, "stages": len(units.heads) + 1}
+    return sum(several.get(kind, blocks) for kind in kinds)
+
+
 def analyze(
     run: StoredRun,
     regime: str = "pre",
     level: str = "clip",
     *,
+    of: Sequence[str] = ("heads",),
     k: int = 20,
     points: int | None = None,
     similarity: Sequence[str] = ("spectra", "subspaces"),
@@ -198,23 +250,25 @@ def analyze(
 ) -> Analysis:
     """Analyse a finished run; no model is needed.
 
-    ``regime``: ``pre`` (head outputs), ``post`` (what they write into the stream) or ``both``; ``level``: ``clip`` (pooled head
-    outputs) or ``token`` (from streamed moments: spectra only, since distances need points). ``k``: neighbours of MLE;
-    ``similarity``: of heads, by ``spectra``, ``subspaces`` (in the stream, within a stage), ``cka``, ``direct`` (in the pooled output);
-    ``points``: use at most so many clips, drawn with ``seed`` (neighbours cost n²). ``draws``: how often one clip per recording (the
-    run's ``group``) is drawn for the columns ``_one``, and as many clips of all for ``_control``; 0: not at all. ``advance(n)`` is told of
-    finished heads.
+    ``of``: ``heads``, and other representations (:data:`.representations.MAKERS`), whose units fill the same tables under a regime of their
+    own. ``regime``: ``pre`` (head outputs), ``post`` (what they write into the stream), ``both``, or ``uncentred``; ``level``: ``clip``
+    (pooled head outputs) or ``token`` (from streamed moments: spectra only, since distances need points). ``k``: neighbours of MLE;
+    ``similarity``: of heads, by ``spectra``, ``subspaces`` and ``paired`` (in the stream, within a stage), ``cka``, ``direct`` (in the
+    pooled output); ``points``: use at most so many clips, drawn with ``seed`` (neighbours cost n²). ``draws``: how often one clip per
+    recording (the run's ``group``) is drawn for the columns ``_one``, and as many clips of all for ``_control``; 0: not at all.
+    ``advance(n)`` is told of finished units.
     """
     how = Choices(k, tuple(similarity), clusters, layout, draws, seed)
-    checked(run, regime, level, how, points)
+    checked(run, of, regime, level, how, points)
     # Moments of tokens are of all clips, and tokens have no neighbours.
     sample = sample_of(run, points, draws, seed) if level == "clip" else sample_of(run, None, 0, seed)
     parts: dict[str, list[pd.DataFrame]] = {}
-    regimes = REGIMES if regime == "both" else (regime,)
-    with progress(f"heads on {run.info['dataset']['name']}", len(regimes) * len(run.units.where("head")), advance) as advance:
-        for one in regimes:
-            for name, table in analyze_view(run, one, level, sample, how, advance).items():
-                parts.setdefault(name, []).append(with_keys(table, one, level))
+    heads = (BOTH if regime == "both" else (regime,)) if "heads" in of else ()
+    with progress(f"units on {run.info['dataset']['name']}", count_units(run.units, of, regime), advance) as advance:
+        for one in (*heads, *(other for other in of if other != "heads")):
+            seen = level if one in heads else "clip"
+            for name, table in analyze_view(run, one, seen, sample, how, advance).items():
+                parts.setdefault(name, []).append(with_keys(table, one, seen))
     info = {
         "model": run.info["model"],
         "dataset": run.info["dataset"],
@@ -222,9 +276,11 @@ def analyze(
         "clips": len(sample.groups),
         "groups": int(sample.groups.max()) + 1,
         "one_per_group": sample.note if level == "clip" else "neighbours need clip level",
-        "flat": flat_references(run, sample, k, seed) if level == "clip" else [],
+        "flat": flat_references(run, sample, k, seed) if level == "clip" and "heads" in of else [],
+        "of": list(of),
         "regime": regime,
         "level": level,
+        **({"attention": attention_form(run)} if "attention" in of else {}),
         "k": k,
         "points": points,
         "similarity": list(similarity),
@@ -233,4 +289,8 @@ def analyze(
         "draws": draws,
         "seed": seed,
     }
-    return Analysis({name: pd.concat(some, ignore_index=True) for name, some in parts.items()}, info)
+    tables = {name: pd.concat(some, ignore_index=True) for name, some in parts.items()}
+    if len(of) > 1:
+        beside = by_block(tables)
+        tables |= {"representations": beside, "representation_tests": compared(beside)}
+    return Analysis(tables, info)

@@ -11,6 +11,7 @@ from .errors import AnalysisError
 from .keys import select
 from .measures import MEASURES
 from .statistics import dataset_tests
+from .variation import dataset_variation
 
 
 def model_of(analysis: Analysis) -> str:
@@ -22,6 +23,13 @@ def model_of(analysis: Analysis) -> str:
 def same_model(analyses: Iterable[Analysis]) -> bool:
     """Whether all were made with one model, to the revision."""
     return len({model_of(a) for a in analyses}) < 2
+
+
+def varied_over_datasets(results: Mapping[str, Analysis], regime: str = "pre") -> pd.DataFrame:
+    """How much the means of stages, and the steps between them, vary from data set to data set."""
+    heads = {name: select(a.tables, regime)["heads"] for name, a in results.items()}
+    everywhere = [m.name for m in MEASURES.values() if m.tested and all(m.name in table for table in heads.values())]
+    return dataset_variation(heads, everywhere)
 
 
 def between_datasets(results: Mapping[str, Analysis], regime: str = "pre", level: str = "clip") -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,9 @@ FEWEST = 3
 COUNTED = ["distinct", "duplicates", "k"]
 # Resamples of groups for the errors of spectra, and the fewest groups that are resampled.
 RESAMPLES, FEWEST_GROUPS = 200, 20
+# Vectors longer than this are turned and shortened before they are resampled, which leaves out this part of the variance, and so many
+# resamples have to do: it is the error that is estimated by them, never the measure.
+TURNED, NEGLIGIBLE, FEWER_RESAMPLES = 64, 1e-3, 50
 # Numbers of a block of outer products: 64 MB of float64.
 NUMBERS_AT_ONCE = 2**23
 
@@ -42,6 +45,21 @@ class Dimensions:
 
 def _variance(moments: Moments) -> Float[Tensor, "*unit axis"]:
     return torch.linalg.eigvalsh(moments.covariance).flip(-1).clamp_min(0)
+
+
+def _leading(points: Float[Tensor, "point d"]) -> Float[Tensor, "point axis"]:
+    """The points along their principal axes, without those that hold next to nothing: resamples of long vectors are cheap then."""
+    if points.shape[1] <= TURNED:
+        return points
+    _, length, axes = torch.linalg.svd(points, full_matrices=False)
+    rest = length.square().flip(0).cumsum(0).flip(0)
+    return points @ axes[rest > NEGLIGIBLE * rest[0]].mT
+
+
+def _moments(x: Float[Tensor, "point unit d"], centred: bool) -> Moments:
+    """Of the points about their mean, or about zero; either way the mean is no more subtracted."""
+    found = Moments.of(x - x.mean(0) if centred else x)
+    return found if centred else replace(found, total=torch.zeros_like(found.total))
 
 
 def _without_noise(variance: Spectrum, scale: Float[Tensor, " unit"]) -> Spectrum:
@@ -78,7 +96,7 @@ def spectral_values(variance: Spectrum) -> dict[str, np.ndarray]:
 
 
 def resampled_variance(
-    points: Float[Tensor, "point d"], weights: Float[Tensor, "resample point"], size: Float[Tensor, ""]
+    points: Float[Tensor, "point d"], weights: Float[Tensor, "resample point"], size: Float[Tensor, ""], centred: bool = True
 ) -> Float[Tensor, "resample axis"]:
     """The spectra of a unit's resamples: moments are sums over points, so weighted sums are the moments of a resample."""
     d = points.shape[-1]
@@ -91,24 +109,26 @@ def resampled_variance(
     second = weights.new_zeros(len(weights), d, d)
     second[:, upper[0], upper[1]] = half
     second[:, upper[1], upper[0]] = half
-    moments = Moments(weights.sum(1).to(torch.int64), weights @ points, second)
+    total = weights @ points
+    moments = Moments(weights.sum(1).to(torch.int64), total if centred else torch.zeros_like(total), second)
     return _without_noise(_variance(moments), size.expand(len(weights)))
 
 
 def spectral_part(
-    x: Float[Tensor, "point unit d"], groups: Int[np.ndarray, " point"], resamples: int, seed: int, pool: Executor
+    x: Float[Tensor, "point unit d"], groups: Int[np.ndarray, " point"], resamples: int, seed: int, pool: Executor, centred: bool = True
 ) -> Dimensions:
     """The measures of the spectrum, with errors by a bootstrap over groups (NaN with few of them, or without resamples)."""
-    centred = x - x.mean(0)
+    points = x - x.mean(0) if centred else x
     size = x.square().sum(-1).mean(0)
-    variance = _without_noise(_variance(Moments.of(centred)), size)
+    variance = _without_noise(_variance(_moments(x, centred)), size)
     columns = spectral_values(variance)
     errors = pd.DataFrame(np.nan, index=range(x.shape[1]), columns=list(columns))
     if resamples > 1 and groups.max() + 1 >= FEWEST_GROUPS:
-        weights = torch.from_numpy(group_weights(groups, resamples, seed))
+        count = min(resamples, FEWER_RESAMPLES) if x.shape[-1] > TURNED else resamples
+        weights = torch.from_numpy(group_weights(groups, count, seed))
 
         def spread(unit: int) -> dict[str, float]:
-            again = spectral_values(resampled_variance(centred[:, unit], weights, size[unit]))
+            again = spectral_values(resampled_variance(_leading(points[:, unit]), weights, size[unit], centred))
             return {name: float(values.std(ddof=1)) for name, values in again.items()}
 
         errors = pd.DataFrame(list(pool.map(spread, range(x.shape[1]))))
@@ -139,14 +159,15 @@ def neighbour_note(near: Neighbours) -> str:
     return "; ".join(notes)
 
 
-def averaged(x: Float[Tensor, "point unit d"], rows: list[Rows], nonlinear: list[pd.DataFrame], end: str) -> pd.DataFrame:
+def averaged(
+    x: Float[Tensor, "point unit d"], rows: list[Rows], nonlinear: list[pd.DataFrame], end: str, centred: bool = True
+) -> pd.DataFrame:
     """The measures that siblings change, over draws: mean and ``_spread``; ``nonlinear[draw]``: what the neighbours said."""
     names = [m.base.name for m in one_measures()]
     size = x.square().sum(-1).mean(0)
     tables = []
     for chosen, near in zip(rows, nonlinear, strict=True):
-        part = x[chosen]
-        linear = spectral_values(_without_noise(_variance(Moments.of(part - part.mean(0))), size))
+        linear = spectral_values(_without_noise(_variance(_moments(x[chosen], centred)), size))
         tables.append(_with_derived(pd.concat([pd.DataFrame(linear), near], axis=1), errors=False))
     values = {name: pd.concat([t[name] for t in tables], axis=1) for name in names}
     columns = {}
@@ -163,6 +184,7 @@ def estimate_dimensions(
     groups: Int[np.ndarray, " point"] | None = None,
     draws: Draws | None = None,
     *,
+    centred: bool = True,
     resamples: int = RESAMPLES,
     seed: int = 0,
     threads: int | None = None,
@@ -171,8 +193,8 @@ def estimate_dimensions(
     """Every measure of every unit, from its points. ``advance(n)`` is told of finished units.
 
     ``groups``: the number of each point's group (0, 1, …; none: every point its own); errors are over groups. ``draws``: also with these
-    parts of the points. Neighbours are searched once per unit, on ``threads`` threads (default: one per core), each with one thread of
-    its own; the draws read that search.
+    parts of the points. ``centred``: spectra are about the mean (else about zero; neighbours do not change). Neighbours are searched once
+    per unit, on ``threads`` threads (default: one per core), each with one thread of its own; the draws read that search.
     """
     x = x.to(torch.float64)
     of = np.arange(len(x)) if groups is None else groups
@@ -192,7 +214,7 @@ def estimate_dimensions(
         return row, drawn
 
     with one_core_each(threads) as pool:
-        linear = spectral_part(x, of, resamples, seed, pool)
+        linear = spectral_part(x, of, resamples, seed, pool, centred)
         outcomes = list(pool.map(one, units))
     nonlinear = pd.DataFrame([row for row, _ in outcomes])
     table = pd.concat([nonlinear[COUNTED], linear.table, nonlinear.drop(columns=COUNTED)], axis=1)
@@ -200,7 +222,7 @@ def estimate_dimensions(
     _with_derived(table, errors=True)
     if parts.one:
         means = [
-            averaged(x, rows, [pd.DataFrame([drawn[end][i] for _, drawn in outcomes]) for i in range(len(rows))], end)
+            averaged(x, rows, [pd.DataFrame([drawn[end][i] for _, drawn in outcomes]) for i in range(len(rows))], end, centred)
             for end, rows in versions.items()
         ]
         table = pd.concat([table, pd.DataFrame({"n_one": parts.clips}, index=table.index), *means], axis=1)

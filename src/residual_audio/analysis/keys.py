@@ -1,6 +1,7 @@
 """Regime and level are columns of the tables of an analysis, not parts of their names: one table holds all that was looked at.
 
-``regime``: ``pre`` (head outputs) or ``post`` (what they write into the stream); ``level``: ``clip`` or ``token``.
+``regime``: what is looked at (:data:`REGIMES`): head outputs (``pre``), what they write into the stream (``post``), or another
+representation, one row per unit of that kind in the same tables; ``level``: ``clip`` or ``token``.
 """
 
 from __future__ import annotations
@@ -14,9 +15,25 @@ from ..results import write_table
 from .errors import AnalysisError
 
 KEYS = ("regime", "level")
-REGIMES, LEVELS = ("pre", "post"), ("clip", "token")
+LEVELS = ("clip", "token")
+# In words, as figures and screens say it. The first two are of ``--regime both``.
+REGIMES = {
+    "pre": "pre-projection",
+    "post": "post-projection",
+    "uncentred": "pre-projection, spectra about zero",
+    "joint": "heads' shares of the joint embedding",
+    "attention": "attention weights",
+    "mlps": "what MLPs write",
+    "writes": "what attention writes",
+    "blocks": "streams that enter blocks",
+    "stages": "streams that leave stages, and the embedding",
+}
+BOTH = ("pre", "post")
+# What one row is, where it is not a head.
+UNITS = {"mlps": "MLP", "writes": "attention write", "blocks": "block entry", "stages": "stage end"}
 VIEWS = tuple((regime, level) for regime in REGIMES for level in LEVELS)
 FIRST = ("pre", "clip")
+
 TABLES = (
     "heads",
     "blocks",
@@ -28,14 +45,27 @@ TABLES = (
     "pairwise",
     "trend",
     "dataset_statistics",
+    "attention_means",
+    "variation",
+    "borders",
+    "dominance",
+    "shape",
+    "importance",
+    "dataset_variation",
 )
 
 Tables = Mapping[str, pd.DataFrame]
 
 
+def plural(what: str) -> str:
+    """``heads``, ``block entries``."""
+    return what[:-1] + "ies" if what.endswith("y") else what + "s"
+
+
 def file_prefix(regime: str, level: str) -> str:
     """What comes before the name of a file that shows one regime at one level: nothing for head outputs of clips."""
-    return ("postproj_" if regime == "post" else "") + ("token_" if level == "token" else "")
+    first = {"pre": "", "post": "postproj_"}.get(regime, f"{regime}_" if regime else "")
+    return first + ("token_" if level == "token" else "")
 
 
 def is_keyed(name: str) -> bool:
@@ -69,7 +99,10 @@ def select(tables: Tables, regime: str = "pre", level: str = "clip") -> dict[str
         if set(KEYS) <= set(table):
             own_rows = table[(table["regime"] == regime) & (table["level"] == level)]
             if len(own_rows):
-                chosen[name] = own_rows.drop(columns=list(KEYS)).reset_index(drop=True)
+                # A square table has one column per row: those of other units belong to other regimes.
+                square = name.startswith("similarity_") and "label" in own_rows
+                columns = ["label", *own_rows["label"]] if square else [c for c in own_rows if c not in KEYS]
+                chosen[name] = own_rows[columns].reset_index(drop=True)
         elif not is_keyed(name) or (regime, level) == FIRST:
             chosen[name] = table
     return chosen
@@ -77,7 +110,7 @@ def select(tables: Tables, regime: str = "pre", level: str = "clip") -> dict[str
 
 def upgrade(folder: Path) -> None:
     """Give tables that were written before there were keys their keys, so that rows added to them keep the old ones."""
-    for regime, level in VIEWS:  # those without a prefix first: the others join them
+    for regime, level in ((r, v) for r in BOTH for v in LEVELS):  # those without a prefix first: the others join them
         prefix = file_prefix(regime, level)
         for path in sorted(folder.glob(f"{prefix}*.parquet")):
             name = path.stem.removeprefix(prefix)

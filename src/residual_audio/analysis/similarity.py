@@ -20,7 +20,9 @@ from torch import Tensor
 
 from ..spectra import shares
 
-SIMILARITIES = ("spectra", "subspaces", "cka", "direct")
+SIMILARITIES = ("spectra", "subspaces", "paired", "cka", "direct")
+PAPER_SHARE = 0.9  # of the variance: the axes that ResiDual compares
+ANYWHERE = ("spectra", "cka")  # also defined between units that are no heads
 AT_ONCE = 16  # heads whose products are taken together: large enough for a fast matrix product, small enough for the cache
 
 
@@ -84,12 +86,37 @@ def subspace_similarity(axes: Float[Tensor, "head axis d"], variance: Float[Tens
     are private to each head, and overlaps between them mean nothing. Two heads at random orientations are not at 0 but, on average, at
     $\sqrt{PR_a PR_b}/d$ with $PR = (\sum\lambda)^2/\sum\lambda^2$.
 
-    ResiDual's normalised spectral cosine (arXiv 2411.00246) pairs the axes off one to one, greedily by weighted $|u_i \cdot v_j|$, and
-    takes the root of the sum of squares over those pairs. Ours sums over all pairs: nothing to match, so axes of equal variance,
-    which PCA returns in any rotation, cannot change it.
+    ResiDual's own form pairs the axes off (:func:`paired_similarity`). Ours sums over all pairs: nothing to match, so axes of equal
+    variance, which PCA returns in any rotation, cannot change it.
     """
     half = axes.double() * variance.double().sqrt()[:, :, None]
     return _cosine(_cross_products(half.permute(2, 0, 1)))
+
+
+def paired_similarity(
+    axes: Float[Tensor, "head axis d"], variance: Float[Tensor, "head axis"], share: float = PAPER_SHARE
+) -> Float[Tensor, "head head"]:
+    r"""ResiDual's normalised spectral cosine (arXiv 2411.00246), as published.
+
+    Of each head the first axes that together hold more than ``share`` of its variance. They are paired off one to one, greedily by
+    $\lambda_i \mu_j |u_i \cdot v_j|$; the similarity is the root of the sum of the squares of those products over
+    $|(\lambda_1\mu_1, \lambda_2\mu_2, \dots)|$. 1 for a head with itself. Axes of nearly equal variance, which PCA returns in any
+    rotation, can change it.
+    """
+    part = shares(variance.double())
+    kept = part.cumsum(-1) - part <= share
+    weight = variance.double() * kept
+    half = axes.double() * weight[:, :, None]
+    left = torch.einsum("aid,bjd->abij", half, half).abs()
+    ideal = torch.einsum("ai,bi->abi", weight, weight).square().sum(-1)
+    found, count = torch.zeros_like(ideal), variance.shape[1]
+    for _ in range(count):
+        best, place = left.flatten(2).max(-1)
+        found += best.square()
+        row, column = place // count, place % count
+        left.scatter_(2, row[:, :, None, None].expand(-1, -1, 1, count), 0.0)
+        left.scatter_(3, column[:, :, None, None].expand(-1, -1, count, 1), 0.0)
+    return (found / ideal).sqrt().clamp(max=1.0)
 
 
 def covariance_similarity(covariance: Float[Tensor, "head d d"]) -> Float[Tensor, "head head"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from .measures import CONTROL, ONE, class_measures, derived_measures, dimension_measures
+from .measures import CONTROL, ONE, attention_measures, class_measures, derived_measures, dimension_measures
 
 
 def version_means(heads: pd.DataFrame, by: list[str], end: str) -> pd.DataFrame:
@@ -30,4 +30,7 @@ def grouped(heads: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     for by_class in class_measures():
         if by_class.tested:
             out[by_class.name] = groups[by_class.name].mean() if by_class.name in heads else np.nan
+    for look in attention_measures():
+        if look.name in heads:
+            out[look.name], out[f"{look.name}_std"] = groups[look.name].mean(), groups[look.name].std()
     return out.reset_index()

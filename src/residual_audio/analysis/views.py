@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,8 +16,9 @@ from ..decomposition.heads import Frame, contribution_frame
 from ..spectra import Basis, Moments, principal_axes
 from ..units import UnitTable
 from .errors import AnalysisError
-from .similarity import covariance_similarity, linear_cka, spectrum_similarity, subspace_similarity, within_between
+from .similarity import covariance_similarity, linear_cka, paired_similarity, spectrum_similarity, subspace_similarity, within_between
 
+Alike = Callable[[Float[Tensor, "head axis d"], Float[Tensor, "head axis"]], Float[Tensor, "head head"]]
 # Clips whose direct shares are in memory at once.
 DIRECT_BATCH = 256
 
@@ -40,12 +41,14 @@ class StoredRun(Protocol):
     def weights(self) -> dict[str, Tensor]: ...
     def moments(self, level: str) -> Moments: ...
     def array(self, key: str) -> Any: ...
+    def joint_shares(self, rows: Any) -> tuple[Tensor, Tensor]: ...
 
 
 @dataclass(frozen=True)
 class View:
-    """The heads of one regime: their basis, and their points where the level has any."""
+    """Units of one regime whose vectors are equally long: their places, their basis, and their points where the level has any."""
 
+    where: pd.DataFrame
     frames: list[Frame] | None
     basis: Basis
     points: Float[Tensor, "clip head d"] | None
@@ -98,7 +101,12 @@ def view(run: StoredRun, regime: str, level: str, rows: Int[np.ndarray, " row"] 
     d = moments.total.shape[1]
     rest = torch.zeros(heads, dtype=torch.float64) if frames is None else torch.cat([f.rest for f in frames])
     rank = torch.full((heads,), float(d), dtype=torch.float64) if frames is None else torch.cat([f.rank for f in frames])
-    return View(frames, principal_axes(moments), points, rest, rank)
+    return View(places(run.units), frames, principal_axes(about_zero(moments) if regime == "uncentred" else moments), points, rest, rank)
+
+
+def about_zero(moments: Moments) -> Moments:
+    """As if the mean were zero: their covariance is Σxxᵀ / (n − 1), which one draft used."""
+    return replace(moments, total=torch.zeros_like(moments.total))
 
 
 def places(units: UnitTable) -> pd.DataFrame:
@@ -118,7 +126,7 @@ def class_targets(run: StoredRun, rows: Int[np.ndarray, " row"] | None) -> tuple
     return torch.tensor(numbers if rows is None else numbers[rows]), labels
 
 
-def stream_subspaces(run: StoredRun, seen: View) -> Float[Tensor, "head head"]:
+def stream_subspaces(run: StoredRun, seen: View, alike: Alike = subspace_similarity) -> Float[Tensor, "head head"]:
     """Similarity of the heads' subspaces in the stream: defined within a stage, whose heads write into one space."""
     frames = seen.frames or stream_frames(run)
     if seen.frames is None:
@@ -127,7 +135,7 @@ def stream_subspaces(run: StoredRun, seen: View) -> Float[Tensor, "head head"]:
         variances = seen.basis.variance.split([len(f.rest) for f in frames])
         covariances = [f.r @ (a.mT * v[:, None]) @ a @ f.r.mT for f, a, v in zip(frames, split, variances, strict=True)]
         values, vectors = torch.linalg.eigh(torch.cat(covariances))
-        axes, variance = vectors.mT, values.clamp_min(0)
+        axes, variance = vectors.flip(-1).mT, values.flip(-1).clamp_min(0)
     else:
         axes, variance = seen.basis.axes, seen.basis.variance
     heads = len(variance)
@@ -138,7 +146,7 @@ def stream_subspaces(run: StoredRun, seen: View) -> Float[Tensor, "head head"]:
     for stage in sorted(set(block_stage)):
         rows = torch.from_numpy(np.flatnonzero(stage_of == stage))
         together = torch.cat([w for w, s in zip(written, block_stage, strict=True) if s == stage])
-        out[rows[:, None], rows] = subspace_similarity(together, variance[rows])
+        out[rows[:, None], rows] = alike(together, variance[rows])
     return out
 
 
@@ -155,10 +163,16 @@ def direct_subspaces(run: StoredRun, rows: Int[np.ndarray, " row"] | None) -> Fl
     return covariance_similarity(moments.covariance)
 
 
+def padded(parts: Sequence[Float[Tensor, "*all _"]], dim: int) -> Tensor:
+    """Side by side along ``dim``, the shorter vectors with zeros at their end: neither lengths nor products change."""
+    longest = max(p.shape[-1] for p in parts)
+    return torch.cat([torch.nn.functional.pad(p, (0, longest - p.shape[-1])) for p in parts], dim)
+
+
 def similarity_tables(run: StoredRun, seen: View, variance: Float[Tensor, "head axis"], kinds: Sequence[str],
                       rows: Int[np.ndarray, " row"] | None) -> dict[str, pd.DataFrame]:  # fmt: skip
     """One square table per kind, and how alike heads are within and between stages."""
-    where = places(run.units)
+    where = seen.where
     labels, stages = where.label.tolist(), torch.tensor(where.stage.tolist())
     tables, summary = {}, []
     for kind in kinds:
@@ -166,6 +180,8 @@ def similarity_tables(run: StoredRun, seen: View, variance: Float[Tensor, "head 
             matrix = spectrum_similarity(variance)
         elif kind == "subspaces":
             matrix = stream_subspaces(run, seen)
+        elif kind == "paired":
+            matrix = stream_subspaces(run, seen, paired_similarity)
         elif kind == "direct":
             matrix = direct_subspaces(run, rows)
         elif seen.points is not None:

@@ -62,6 +62,7 @@ def adapt(
     clips = data.open(dataset)
     from ..adaptation.adapt import adapt as run_adaptation
     from ..adaptation.adapter import check_free, push_adapter
+    from ..report.figures import draw
     from .screen import say, tell, unreadable
 
     check_free(out, replace)
@@ -75,6 +76,8 @@ def adapt(
         workers=machine.workers, tell=epoch,
     )  # fmt: skip
     adapted.write(out)
+    if adapted.history:
+        draw(adapted.tables, out / "figures", {**adapted.info, "clips": len(clips) - len(adapted.errors)}, only=["training_dynamics"])
     unreadable(adapted.errors, clips)
     if push is not None:
         say(push_adapter(out, push))

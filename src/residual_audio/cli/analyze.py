@@ -16,13 +16,25 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ..analysis import Analysis
+    from ..units import UnitTable
 
 
 @helped(more=measures_help)
 def analyze(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Finished runs of `residual-audio extract`, one per dataset.")],
+    of: Annotated[
+        str,
+        typer.Option(
+            help="What to analyse, comma-separated: heads; mlps, writes (what MLPs and attention write), blocks, stages (streams, and the "
+            "embedding), joint (heads' shares of the embedding), attention (weights)."
+        ),
+    ] = "heads",
     regime: Annotated[
-        Literal["pre", "post", "both"], typer.Option(help="pre (head outputs), post (what they write into the stream) or both.")
+        Literal["pre", "post", "both", "uncentred"],
+        typer.Option(
+            help="Of heads: pre (head outputs), post (what they write into the stream), both, or uncentred (pre, spectra about zero: where "
+            "the mean is large the first axis is little but the mean)."
+        ),
     ] = "pre",
     level: Annotated[
         Literal["clip", "token"], typer.Option(help="clip (pooled outputs, every measure) or token (from streamed moments, spectra only).")
@@ -32,7 +44,11 @@ def analyze(
         int | None, typer.Option(min=3, help="Use at most so many clips, drawn with --seed; distances cost n². Default: all.")
     ] = None,
     similarity: Annotated[
-        str, typer.Option(help="How heads are compared, comma-separated: spectra, subspaces, cka, direct (needs direct shares).")
+        str,
+        typer.Option(
+            help="How heads are compared, comma-separated: spectra, subspaces, paired (as in ResiDual), cka, direct (needs direct shares); "
+            "other units by spectra and cka only."
+        ),
     ] = "spectra,subspaces",
     clusters: Annotated[int | None, typer.Option(min=2, help="Ward clusters; default: by the best silhouette.")] = None,
     layout: Annotated[
@@ -52,11 +68,12 @@ def analyze(
     Tables (Parquet and CSV, one row per head, block, stage, component, …) go to `RUN/tables`; their columns `regime` and `level` say what
     a row is about, and rows of other regimes and levels stay. The papers' tables 1–7 (CSV, Markdown, LaTeX) go to `RUN/tables/paper`,
     figures to `RUN/figures`. Several runs are analysed one by one; those of one model are then tested against each other, head by head.
-    If `RUN/tables` holds an ablation (`residual-audio ablate … --out RUN`), its figures are drawn too.
+    If `RUN/tables` holds an ablation (`residual-audio ablate … --out RUN`), its figures are drawn and the table `importance` is written.
 
     ```
     residual-audio extract tiny synthetic --out runs/synthetic
     residual-audio analyze runs/synthetic --regime both
+    residual-audio analyze runs/notes --of heads,mlps,writes,blocks,stages
     residual-audio analyze runs/esc50 runs/tinysol runs/vocalsound --k 5
     ```
     """
@@ -74,7 +91,7 @@ def analyze(
         raise StoreError("a run is named twice")
     if out is not None and len({Path(address).name for address in runs}) < len(runs):
         raise StoreError("with --out, runs need folders of different names: each gets one of its own there")
-    asked = words(similarity)
+    asked, kinds = words(similarity), words(of)
     folders: list[Path] = []
     analyses: list[Analysis] = []
     for run, address in zip(opened, runs, strict=True):
@@ -85,6 +102,7 @@ def analyze(
             run,
             regime,
             level,
+            of=kinds,
             k=k,
             points=points,
             similarity=asked,
@@ -93,6 +111,7 @@ def analyze(
             draws=draws,
             seed=seed,
         )
+        analysis.tables.update(worth(here / "tables", analysis, seed))
         analyses.append(analysis)
         folders.append(analysis.write(here))
     results = dict(zip(run_names(analyses, runs), analyses, strict=True))
@@ -112,14 +131,31 @@ def analyze(
         console.print("nothing is paired or tested between these runs: their models differ", soft_wrap=True)
 
 
-def draw_figures(folder: Path, analysis: Analysis) -> int:
-    """Every figure that the tables, and ablations that lie beside them, allow; says how many."""
+def ablations_of(folder: Path) -> dict[str, pd.DataFrame]:
     import pandas as pd
 
+    return {p.stem: pd.read_parquet(p) for p in sorted(folder.glob("ablation_*.parquet"))}
+
+
+def worth(folder: Path, analysis: Analysis, seed: int) -> dict[str, pd.DataFrame]:
+    """The table ``importance``, where ablations of heads or blocks lie beside the tables."""
+    import pandas as pd
+
+    from ..analysis import importance, select
+    from ..analysis.keys import BOTH, views, with_keys
+
+    ablations = ablations_of(folder)
+    seen = [view for view in views(analysis.tables) if view[0] in BOTH]
+    parts = [with_keys(importance({**select(analysis.tables, *view), **ablations}, seed), *view) for view in seen]
+    known = [part for part in parts if len(part)]
+    return {"importance": pd.concat(known, ignore_index=True)} if known else {}
+
+
+def draw_figures(folder: Path, analysis: Analysis) -> int:
+    """Every figure that the tables, and ablations that lie beside them, allow; says how many."""
     from ..report.figures import draw
 
-    ablations = {p.stem: pd.read_parquet(p) for p in sorted((folder / "tables").glob("ablation_*.parquet"))}
-    return len(draw({**ablations, **analysis.tables}, folder / "figures", analysis.info)) // 2
+    return len(draw({**ablations_of(folder / "tables"), **analysis.tables}, folder / "figures", analysis.info)) // 2
 
 
 def first_tables(name: str, analysis: Analysis) -> list[Table]:
@@ -128,14 +164,15 @@ def first_tables(name: str, analysis: Analysis) -> list[Table]:
     from rich.table import Column, Table
 
     from ..analysis import MEASURES
-    from ..analysis.keys import select, views
+    from ..analysis.keys import REGIMES, UNITS, plural, select, views
     from ..analysis.measures import CONTROL, OneMeasure
 
     def shown(title: str, rows: pd.DataFrame, columns: dict[str, str]) -> Table:
-        heads = [Column(short, justify="right", no_wrap=True) for short in ("heads", *columns.values())]
+        heads = [Column(short, justify="right", no_wrap=True) for short in ("units" if regime in UNITS else "heads", *columns.values())]
         screen = Table("", *heads, title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         for _, row in rows.iterrows():
-            place = f"S{int(row['stage'])}" + (f"B{int(row['block'])}" if "block" in row else "")
+            stage = int(row["stage"])
+            place = "embedding" if stage == behind else f"S{stage}" + (f"B{int(row['block'])}" if "block" in row else "")
             screen.add_row(place, str(int(row["heads"])), *(number(row[column]) for column in columns))
         return screen
 
@@ -143,8 +180,9 @@ def first_tables(name: str, analysis: Analysis) -> list[Table]:
     for regime, level in views(analysis.tables):
         tables = select(analysis.tables, regime, level)
         rows = tables["blocks"] if len(tables["stages"]) == 1 else tables["stages"]
+        behind = int(rows["stage"].max()) if regime == "stages" else None
         measures = [m for m in MEASURES.values() if m.shown == "everywhere" and m.name in rows]
-        title = f"{name}, {regime}-projection{', tokens' if level == 'token' else ''}: means over heads"
+        title = f"{name}, {REGIMES[regime]}{', tokens' if level == 'token' else ''}: means over {plural(UNITS.get(regime, 'head'))}"
         screens.append(shown(title, rows, {m.name: m.short for m in measures if not isinstance(m, OneMeasure)}))
         versions: dict[str, str] = {}
         for m in measures:
@@ -176,7 +214,9 @@ def side_by_side(table: pd.DataFrame, regime: str) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    title = f"last stage of each run, {regime}-projection: mean ± std over heads"
+    from ..analysis.keys import REGIMES
+
+    title = f"last stage of each run, {REGIMES[regime]}: mean ± std over heads"
     screen = Table(*table.columns, title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for row in table.to_numpy():
         screen.add_row(*row)

@@ -88,6 +88,8 @@ def compare(
     comparison.write(out)
     caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(comparison.errors)}
     drawn = {name: table for name, table in comparison.tables.items() if name in ("comparison_summary", "comparison_strength")}
+    if "comparison_training" in comparison.tables:
+        drawn["training"] = comparison.tables["comparison_training"]
     draw(drawn, out / "figures", caption)
     unreadable(comparison.errors, clips)
     console.print(compared(comparison, encoder.name, clips.name, second.name if second else ""))

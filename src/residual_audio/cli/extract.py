@@ -33,9 +33,12 @@ def extract(
     machine: Machine,
     loading: Loading,
     granularity: Annotated[
-        str, typer.Option(help="What to record, comma-separated: head, mlp, block, stage, embedding, moments, direct, tokens.")
+        str, typer.Option(help="What to record, comma-separated: head, mlp, block, stage, embedding, moments, direct, tokens, attention.")
     ] = "head,moments",
     units: Annotated[str, typer.Option(help='Heads whose token maps to keep (with `tokens`), such as "S2B1H7 S3B0H1" or S3B0.')] = "",
+    sketch: Annotated[
+        int, typer.Option(min=2, help="Numbers kept of a head's attention matrix (with `attention`); 4096 keeps HTS-AT's whole.")
+    ] = 512,
     batch_size: Annotated[int, typer.Option(min=1, help="Clips that go through the model at once.")] = 16,
     dtype: Annotated[
         Literal["float32", "float16", "float64"], typer.Option(help="How arrays are stored: float32, float16 or float64.")
@@ -70,7 +73,7 @@ def extract(
         options["address"] = options.pop("ray_address")
     with warnings_told():
         run = run_extraction(
-            encoder, clips, out, tuple(words(granularity)), batch_size=batch_size, dtype=dtype, units=units, engine=engine,
+            encoder, clips, out, tuple(words(granularity)), batch_size=batch_size, dtype=dtype, units=units, sketch=sketch, engine=engine,
             workers=machine.workers, **options,
         )  # fmt: skip
     say(f"{run.info['clips']['ok']} clips in {out}: {', '.join(run.keys)}")

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from safetensors import safe_open
 
+from ..adaptation.train import training_table
 from ..data import Dataset
 from ..evaluation.metrics import outcome
 from ..evaluation.paired import MARGIN, paired_table
@@ -34,11 +35,12 @@ def gather(
     margin: float = MARGIN,
     novel: Dataset | None = None,
 ) -> dict[str, pd.DataFrame]:
-    """``comparison_cells``, ``comparison_summary``, ``comparison_paired`` and, of several strengths, ``comparison_strength``.
+    """``comparison_cells``, ``comparison_summary``, ``comparison_paired``; where something was trained ``comparison_training``, epoch by
+    epoch; of several strengths ``comparison_strength``.
 
     ``names``: the cells, ``dataset``: the clips in folds, ``novel``: those of classes that nothing was adapted to.
     """
-    rows, curves = [], []
+    rows, curves, trainings = [], [], dict[tuple[str, int, int], pd.DataFrame]()
     targets, parts = dataset.targets, {line.name: {"adaptation": line.method, "classifier": line.classifier} for line in lines}
     correct = {name: np.zeros(len(targets)) for name in parts}
     folds = np.array([c.fold for c in novel.clips]) if novel is not None else np.zeros(0)
@@ -46,11 +48,16 @@ def gather(
     for name in names:
         with safe_open(store.reading(name), "pt") as file:
             facts, (method, fold, repeat) = json.loads(file.metadata()["facts"]), json.loads(file.metadata()["cell"])
+            history = json.loads(file.metadata()["history"])
             scores, test = file.get_tensor("scores").numpy(), file.get_tensor("test").numpy()
         right = outcome(scores, targets[test]).correct
         correct[method][test] += right / repeats
         if (found := facts.pop("novel_right", None)) is not None:
             unseen[method][folds == fold] += np.array(found) / repeats
+        if history:  # of several classifiers of one method the same
+            adapted = parts[method]["adaptation"]
+            where = pd.DataFrame({"method": adapted, "fold": fold, "repeat": repeat}, index=range(len(history)))
+            trainings[adapted, fold, repeat] = pd.concat([where, training_table(history)], axis=1)
         curves.append((method, fold, repeat, len(test), facts.pop("curve", [])))
         measured = {"clips": len(test), "accuracy": float(right.mean()), **facts}
         rows.append({"method": method, **parts[method], "fold": fold, "repeat": repeat, **measured})
@@ -62,6 +69,8 @@ def gather(
         summary = [{**row, **novel_columns(row, unseen[row["method"]], novel.groups, seed)} for row in summary]
     paired = paired_table(correct, np.array([c.fold for c in dataset.clips]), dataset.groups, margin, seed)
     tables = {"comparison_cells": cells, "comparison_summary": pd.DataFrame(summary), "comparison_paired": paired}
+    if trainings:
+        tables["comparison_training"] = pd.concat(trainings.values(), ignore_index=True)
     strengths = strength_table(curves)
     return {**tables, "comparison_strength": strengths} if len(strengths) else tables
 

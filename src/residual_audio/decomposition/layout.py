@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 
@@ -50,3 +50,17 @@ def to_spectrogram(grid: tuple[int, int], strips: int, window: int = 0, shift: i
     place[window_order(grid, window, shift)] = torch.arange(grid[0] * grid[1])
     rows = place.view(strips, grid[0] // strips, grid[1])
     return rows.transpose(0, 1).flatten(1)
+
+
+def together(grid: tuple[int, int], window: int, shift: int) -> Bool[Tensor, "window token token"]:
+    """Which pairs of a window may look at each other: after a shift, tokens that were rolled over an edge are no neighbours.
+
+    The regions are Swin's: cut at the last window and at the shift, along rows and along columns.
+    """
+    height, width = grid
+    if not window:
+        return torch.ones(1, height * width, height * width, dtype=torch.bool)
+    # The i-th place after the roll; at the end of the rolled axis the last ``shift`` places came over the edge.
+    rows, columns = ((torch.arange(n) >= n - shift).long() if shift else torch.zeros(n, dtype=torch.long) for n in grid)
+    region = (2 * rows[:, None] + columns).flatten()[window_order(grid, window, 0)].view(-1, window * window)
+    return region[:, :, None] == region[:, None, :]

@@ -12,8 +12,11 @@ from torch import Tensor
 
 from ..decomposition.joint import JointWeights
 from ..models import Encoder
+from ..models.attention import Reader
 from ..models.pathways import Pathways
 from ..models.readings import (
+    attention_reach,
+    attention_sketches,
     direct_shares,
     end_mean,
     entry_means,
@@ -26,7 +29,9 @@ from ..models.recording import Keep, Recording, recorded
 from ..spectra import Moments
 from ..units import Unit
 
-GRANULARITIES = ("head", "mlp", "block", "stage", "embedding", "moments", "direct", "tokens")
+# Numbers to which the attention matrix of a head on a clip is sketched; matrices that have fewer stay whole.
+SKETCH = 512
+GRANULARITIES = ("head", "mlp", "block", "stage", "embedding", "moments", "direct", "tokens", "attention")
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,10 @@ class Captured:
 class Capture:
     """Runs batches; prepares once what every batch needs (:class:`Pathways`)."""
 
-    def __init__(self, encoder: Encoder, granularity: Sequence[str], token_units: Sequence[Unit] = ()) -> None:
+    def __init__(self, encoder: Encoder, granularity: Sequence[str], token_units: Sequence[Unit] = (), sketch: int = SKETCH) -> None:
         self.encoder, self.wanted = encoder, frozenset(granularity)
+        readers = {site.key: Reader(encoder, site, sketch) for site in encoder.sites}
+        self.readers = readers if "attention" in self.wanted else None
         self.token_units = tuple(token_units) if "tokens" in self.wanted else ()
         self.ways = Pathways(encoder)
 
@@ -65,6 +72,7 @@ class Capture:
             ends=level("stage" in wanted, direct),
             input=direct,
             moments="moments" in wanted,
+            attention=self.readers,
         )
 
     @torch.inference_mode()
@@ -86,6 +94,10 @@ class Capture:
                 arrays[f"block.{stage}"] = entry_means(recording, units, stage)
             if "stage" in wanted:
                 arrays[f"stage.{stage}"] = end_mean(recording, units, stage)
+            if "attention" in wanted:
+                arrays[f"attention.{stage}"] = attention_sketches(recording, units, stage)
+        if "attention" in wanted:
+            arrays["attention.reach"] = attention_reach(recording, units)
         if "direct" in wanted:
             shares = direct_shares(recording, self.ways)
             arrays |= {"direct.units": shares.units, "direct.constant": shares.constant}

@@ -23,6 +23,7 @@ from ..progress import progress
 from ..spectra import Moments
 from ..spelling import printable
 from ..units import Kind
+from .capture import SKETCH
 from .engines import local
 from .integrity import check_run, digest_name, shard_problem, stamp
 from .reopen import PROBE, differences, kept_weights, loading_record
@@ -142,6 +143,7 @@ def extract(
     batch_size: int = 16,
     dtype: str = "float32",
     units: str = "",
+    sketch: int = SKETCH,
     engine: str = "local",
     workers: int | None = None,
     advance: Callable[[int], object] | None = None,
@@ -149,13 +151,14 @@ def extract(
 ) -> Run:
     """Record ``granularity`` of every clip into the directory ``out`` and open it.
 
-    ``units`` selects the heads whose token maps are kept (with ``tokens``), such as ``"S2B1H7 S0B1H2"``.
+    ``units`` selects the heads whose token maps are kept (with ``tokens``), such as ``"S2B1H7 S0B1H2"``; ``sketch`` is how many numbers
+    are kept of a head's attention matrix (with ``attention``; as many as it has, 4,096 in HTS-AT, lose nothing).
     Killed at any moment, the same call resumes, and the result is bit-identical to an uninterrupted one. Clips that
     cannot be read are listed in ``clips.parquet`` and left out of the arrays. Shards that are damaged, or whose clips were replaced since,
     are made again.
     """
     heads = encoder.units.select(units, only=HEADS) if units else ()
-    settings = Settings(tuple(granularity), batch_size, dtype, tuple(u.label for u in heads)).sized(len(dataset))
+    settings = Settings(tuple(granularity), batch_size, dtype, tuple(u.label for u in heads), sketch=sketch).sized(len(dataset))
     store = Store(str(out))
     if engine not in ("local", "ray"):
         raise ExtractionError(f"unknown engine {engine!r}; one of local, ray")

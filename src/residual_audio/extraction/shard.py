@@ -16,7 +16,7 @@ from ..data import Clip
 from ..models import Encoder
 from ..models.batching import as_batch, batches
 from ..spectra import Moments
-from .capture import GRANULARITIES, Capture
+from .capture import GRANULARITIES, SKETCH, Capture
 from .integrity import digest_name, stamp
 from .store import Store, digest_of, shard_name
 
@@ -43,6 +43,7 @@ class Settings:
     dtype: str = "float32"
     token_units: tuple[str, ...] = ()
     batches_per_shard: int = 8
+    sketch: int = SKETCH
 
     def __post_init__(self) -> None:
         unknown = set(self.granularity) - set(GRANULARITIES)
@@ -55,6 +56,8 @@ class Settings:
         object.__setattr__(self, "granularity", tuple(g for g in GRANULARITIES if g in {*self.granularity, *implied}))
         if ("tokens" in self.granularity) != bool(self.token_units):
             raise ExtractionError("granularity `tokens` goes with the heads to look at, such as --units 'S2B1H7 S3B0H1'")
+        if self.sketch != SKETCH and "attention" not in self.granularity:
+            raise ExtractionError("--sketch is read by the granularity `attention` only")
 
     def sized(self, clips: int) -> Settings:
         """With shards that suit so many clips: small ones for small sets."""
@@ -66,7 +69,8 @@ class Settings:
         return self.batch_size * self.batches_per_shard
 
     def record(self) -> dict[str, object]:
-        return asdict(self)
+        """Without what nothing here reads, so that runs of earlier versions can be continued."""
+        return {name: value for name, value in asdict(self).items() if name != "sketch" or "attention" in self.granularity}
 
 
 class ShardWriter:
@@ -77,7 +81,7 @@ class ShardWriter:
             raise ExtractionError("`direct` shares are exact for one window per clip; use --crop start or centre")
         units = [encoder.units[encoder.units.index(label)] for label in settings.token_units]
         self.encoder, self.settings, self.store, self.workers = encoder, settings, store, workers
-        self.capture = Capture(encoder, settings.granularity, units)
+        self.capture = Capture(encoder, settings.granularity, units, settings.sketch)
 
     def write(self, number: int, clips: Sequence[Clip], advance: Callable[[int], object] | None = None) -> None:
         """Extract ``clips`` and write them as shard ``number``."""

@@ -68,12 +68,14 @@ class BlockSite:
 class StageSite:
     """One resolution: its grid of tokens, and the norm and linear layer that merge 2 × 2 of them at its end, if any.
 
-    A merge concatenates the tokens of a group in the order (row, column) = (0,0), (1,0), (0,1), (1,1).
+    A merge concatenates the tokens of a group in the order (row, column) = (0,0), (1,0), (0,1), (1,1). ``lattice``: the rows
+    (frequencies) and columns (times) of its last tokens, where the grid does not say it because summary tokens come before them.
     """
 
     grid: tuple[int, int]
     merge_norm: str | None = None
     merge_linear: str | None = None
+    lattice: tuple[int, int] | None = None
 
     @property
     def merge(self) -> str | None:

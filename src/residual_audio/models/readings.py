@@ -46,6 +46,16 @@ def end_mean(recording: Recording, units: UnitTable, stage: int) -> Float[Tensor
     return tokens.mean(1)
 
 
+def attention_sketches(recording: Recording, units: UnitTable, stage: int) -> Float[Tensor, "clip head size"]:
+    """The sketched attention matrices of a stage's heads, block by block."""
+    return torch.cat([recording.attention[block].sketch for block in units.blocks if block[0] == stage], 1)
+
+
+def attention_reach(recording: Recording, units: UnitTable) -> Float[Tensor, "clip head what"]:
+    """How evenly and how far every head looks (:data:`.attention.REACH`), in the table's order."""
+    return torch.cat([recording.attention[block].reach for block in units.blocks], 1)
+
+
 @dataclass(frozen=True)
 class DirectShares:
     """Exact shares of the pooled output, units in the table's order, the constant, and what is held of the joint projection.

@@ -7,7 +7,7 @@ and never fired is an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,10 +16,12 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ..spectra import Moments
+from .attention import Gaze, Reader, revealed
 from .encoder import BlockSite, Encoder
 
 Reach = Callable[[BlockSite, Tensor], Tensor | None]
 Look = Callable[[Tensor], object]
+Watch = Callable[[BlockSite, Tensor], object]
 Block = tuple[int, int]
 Level = Literal["tokens", "mean"]
 
@@ -36,6 +38,7 @@ def record(
     write: Reach | None = None,
     mlp: Reach | None = None,
     entry: Reach | None = None,
+    weights: Watch | None = None,
     inputs: Mapping[str, Look] | None = None,
     outputs: Mapping[str, Look] | None = None,
     sites: tuple[BlockSite, ...] | None = None,
@@ -47,10 +50,12 @@ def record(
     - ``write(site, a)`` sees what the attention writes, after it; ``mlp(site, m)`` what the MLP writes;
     - ``entry(site, x)`` sees the stream that enters the block;
     - what any of these returns, unless None, takes the place of what it saw;
+    - ``weights(site, a)`` sees the attention weights ``[window, head, token, token]``; meanwhile nothing runs fused;
     - ``inputs[name](x)`` sees the input of any other sub-module, ``outputs[name](x)`` its output (the first of several).
 
     ``silent_ok``: a site need not fire (an adapted model that is attached but not run is no mistake).
     """
+    chosen = encoder.sites if sites is None else sites
     watched: set[tuple[str, str]] = set()
     fired: set[tuple[str, str]] = set()
     handles: list[RemovableHandle] = []
@@ -72,6 +77,14 @@ def record(
         watched.add((name, "after"))
         handles.append(encoder.module.get_submodule(name).register_forward_hook(hook))
 
+    def shown(site: BlockSite, watch: Watch) -> None:
+        def hook(module: nn.Module, args: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+            fired.add((site.attention, "weights"))
+            watch(site, output[1])
+
+        watched.add((site.attention, "weights"))
+        handles.append(encoder.module.get_submodule(site.attention).register_forward_hook(hook))
+
     def only_seen(look: Look) -> Callable[[Tensor], None]:
         def seen(x: Tensor) -> None:
             look(x)
@@ -81,8 +94,13 @@ def record(
     def at(reach: Reach, site: BlockSite) -> Callable[[Tensor], Tensor | None]:
         return lambda x: reach(site, x)
 
+    opened = ExitStack()
     try:
-        for site in encoder.sites if sites is None else sites:
+        if weights is not None:
+            opened.enter_context(revealed(encoder, chosen))
+        for site in chosen:
+            if weights is not None:
+                shown(site, weights)
             for reach, name, attach in (
                 (heads, site.projection, before),
                 (write, site.projection, after),
@@ -103,6 +121,7 @@ def record(
                 "did the encoder run inside the `with`?"
             )
     finally:
+        opened.close()
         for handle in handles:
             handle.remove()
 
@@ -111,7 +130,8 @@ def record(
 class Keep:
     """What a recording keeps of each block or stage: all ``tokens``, only their ``mean`` (kept as one token), or nothing.
 
-    ``input``: the stream that enters the first block; ``moments``: of the head outputs over all tokens.
+    ``input``: the stream that enters the first block; ``moments``: of the head outputs over all tokens; ``attention``: what is read off
+    the attention weights of each block, by whom (the weights themselves are never kept).
     """
 
     heads: Level | None = None
@@ -120,6 +140,7 @@ class Keep:
     ends: Level | None = None
     input: bool = False
     moments: bool = False
+    attention: Mapping[Block, Reader] | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +161,7 @@ class Recording:
     ends: dict[int, Float[Tensor, "clip _ _"]] = field(default_factory=dict)
     input: Float[Tensor, "clip _ _"] | None = None
     moments: dict[Block, Moments] = field(default_factory=dict)
+    attention: dict[Block, Gaze] = field(default_factory=dict)
 
     @property
     def first_stream(self) -> Float[Tensor, "clip _ _"]:
@@ -159,6 +181,7 @@ def recorded(
     entries: dict[Block, Tensor] = {}
     ends: dict[int, Tensor] = {}
     moments: dict[Block, Moments] = {}
+    attention: dict[Block, Gaze] = {}
     first: list[Tensor] = []
     pooled: list[Tensor] = []
 
@@ -184,6 +207,10 @@ def recorded(
         if keep.input and site is encoder.sites[0]:
             first.append(by_clip(x))
 
+    def see_weights(site: BlockSite, a: Tensor) -> None:
+        if keep.attention is not None:
+            attention[site.key] = keep.attention[site.key].read(a)
+
     def see_end(stage: int) -> Look:
         return lambda x: ends.__setitem__(stage, kept(x, keep.ends or "mean"))
 
@@ -200,10 +227,11 @@ def recorded(
         heads=see_heads if keep.heads or keep.moments else None,
         mlp=see_mlp if keep.mlps else None,
         entry=see_entry if keep.entries or keep.input else None,
+        weights=see_weights if keep.attention is not None else None,
         inputs=inputs,
         outputs=outputs,
     ):
         embedding = encoder.encode(features, longer)
     return Recording(
-        embedding, pooled[0] if pooled else embedding, heads, mlps, entries, ends, first[0] if first else None, moments
+        embedding, pooled[0] if pooled else embedding, heads, mlps, entries, ends, first[0] if first else None, moments, attention
     )  # fmt: skip

@@ -9,7 +9,8 @@ import pandas as pd
 
 from ..analysis import AnalysisError, between_datasets, same_model
 from ..analysis.battery import Analysis
-from ..analysis.keys import KEYS, REGIMES, file_prefix, select, with_keys
+from ..analysis.between import varied_over_datasets
+from ..analysis.keys import BOTH, KEYS, REGIMES, file_prefix, select, with_keys
 from ..analysis.measures import MEASURES, ONE
 from ..analysis.statistics import CAVEAT
 from ..results import write_table
@@ -88,7 +89,8 @@ def run_names(analyses: list[Analysis], places: list[str]) -> list[str]:
 def write_paper_tables(results: Mapping[str, Analysis], folder: Path) -> dict[str, pd.DataFrame]:
     """The papers' tables into ``folder/paper`` (CSV, Markdown, LaTeX) and tests between runs; returns table 2 of each regime.
 
-    Runs of one model on several data sets are also tested against each other, head by head (``folder/dataset_statistics``). Heads of
+    Runs of one model on several data sets are also tested against each other, head by head (``folder/dataset_statistics``), and have their
+    coefficients of variation across data sets in ``folder/dataset_variation``. Heads of
     different models are not paired: those runs only stand side by side.
     """
     one_model = same_model(results.values())
@@ -102,13 +104,14 @@ def write_paper_tables(results: Mapping[str, Analysis], folder: Path) -> dict[st
         chosen = {name: select(a.tables, regime) for name, a in results.items()}
         if not all("heads" in tables for tables in chosen.values()):
             continue
-        for title, (caption, table) in paper_tables(chosen, model, about, across).items():
+        for title, (caption, table) in paper_tables(chosen, model, about, across).items() if regime in BOTH else ():
             write_paper_table(table, folder / "paper", file_prefix(regime, "clip") + title, caption)
             if title == "table_2":
                 second[regime] = table
         if len(results) > 1 and one_model:
             tests = with_keys(between_datasets(results, regime), regime, "clip")
             write_table(tests, folder, "dataset_statistics", keys=KEYS)
+            write_table(with_keys(varied_over_datasets(results, regime), regime, "clip"), folder, "dataset_variation", keys=KEYS)
     return second
 
 

@@ -2,6 +2,7 @@
 
 from .basis import Basis, principal_axes
 from .moments import Moments
+from .sketch import Sketch
 from .spectrum import shares
 
-__all__ = ["Basis", "Moments", "principal_axes", "shares"]
+__all__ = ["Basis", "Moments", "Sketch", "principal_axes", "shares"]

@@ -7,6 +7,7 @@ A file declares what the measure is called and holds the function that computes 
 | :class:`SpectrumMeasure` | the variances along the principal axes | a value for every spectrum, and by a bootstrap over groups its error |
 | :class:`NeighbourMeasure` | distances to the nearest neighbours | a value and its standard error |
 | :class:`ClassMeasure` | points and their classes | a value for every head |
+| :class:`AttentionMeasure` | what was read off the attention weights | a value for every head |
 | :class:`DerivedMeasure` | other columns of the same table | a column, and its error |
 | :class:`TableMeasure` | nothing here: it stands in a table of another command | |
 | :class:`OneMeasure` | one clip per recording; made by itself for every measure that siblings change | the mean over several draws |
@@ -32,7 +33,7 @@ from ..specialisation import class_activation
 
 Spectrum = Float[Tensor, "*unit axis"]
 Values = Float[Tensor, "*unit"]
-Source = Literal["spectrum", "neighbours", "classes", "columns", "tables", "draws"]
+Source = Literal["spectrum", "neighbours", "classes", "attention", "columns", "tables", "draws"]
 ONE, CONTROL = "one", "control"  # ends of columns: one clip per recording, and as many clips whatever their recordings
 Shown = Literal["everywhere", "figures", "tables"]
 
@@ -117,6 +118,14 @@ class ClassMeasure(Measure):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AttentionMeasure(Measure):
+    """The mean over clips of a column of ``attention.reach``; there only where attention weights are looked at."""
+
+    column_of_reach: int
+    of: ClassVar[Source] = "attention"
+
+
+@dataclass(frozen=True, kw_only=True)
 class DerivedMeasure(Measure):
     """Of other columns, of heads or of means over heads: of a block, it is the measure of the means and not the mean of the measures."""
 
@@ -190,6 +199,10 @@ def neighbour_measures() -> list[NeighbourMeasure]:
 
 def class_measures() -> list[ClassMeasure]:
     return [m for m in MEASURES.values() if isinstance(m, ClassMeasure)]
+
+
+def attention_measures() -> list[AttentionMeasure]:
+    return [m for m in MEASURES.values() if isinstance(m, AttentionMeasure)]
 
 
 def derived_measures() -> list[DerivedMeasure]:

@@ -44,7 +44,8 @@ class AstEncoder(IsotropicEncoder):
         heads = module.config.num_attention_heads
         self.units = one_stage(len(module.layers), heads, self.dim)
         self.sites = tuple(isotropic_site(b, heads, "attention", "o_proj", "mlp", "layernorm_before") for b in range(len(module.layers)))
-        self.stages = (StageSite((1, module.embeddings.position_embeddings.shape[1])),)
+        lattice = tuple(module.embeddings.get_shape(module.config))
+        self.stages = (StageSite((1, module.embeddings.position_embeddings.shape[1]), lattice=lattice),)
         self.readout = PooledReadout(norm="layernorm", tokens=(0, 1))
 
     def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:

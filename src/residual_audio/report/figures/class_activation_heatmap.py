@@ -49,14 +49,14 @@ def plot(tables: Tables, context: Context) -> Figure:
     axes.set_xticks(named, labels=[plain(scores.columns[order[i]], 22) or "(no name)" for i in named], rotation=90)
     axes.tick_params(axis="x", length=0, pad=2)
     axes.spines[:].set_visible(False)
-    axes.set_title("Activation of each head by class")
+    axes.set_title(f"Activation of each {context.unit} by class")
     bar = figure.colorbar(image, ax=axes, shrink=0.8, aspect=40, pad=0.01, extend="both")
     bar.set_label("activation (s.d.)")
     footer(
         figure,
         tables,
         context,
-        count(int((~silent).sum()), "head"),
+        count(int((~silent).sum()), context.unit),
         f"{len(order)} classes in Ward's order",
         f"every {step}th named" if step > 1 else "",
         left_out(int(silent.sum())),

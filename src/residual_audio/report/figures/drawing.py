@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from ...analysis.keys import REGIMES, UNITS, plural
 from ...registry import Registry
 from .style import SMALL, applied, plain
 
 Tables = Mapping[str, pd.DataFrame]
-REGIMES = {"pre": "pre-projection", "post": "post-projection"}
 
 
 class MissingTable(KeyError):
@@ -33,6 +33,15 @@ class Context:
     clips: int | None = None
     regime: str = ""
     k: int | None = None
+
+    @property
+    def unit(self) -> str:
+        """What one row of ``heads`` is."""
+        return UNITS.get(self.regime.partition(",")[0], "head")
+
+    @property
+    def units(self) -> str:
+        return plural(self.unit)
 
     @classmethod
     def of(cls, caption: Context | Mapping | None) -> Context:
@@ -136,7 +145,7 @@ def ablated_on(table: pd.DataFrame) -> str:
 
 def count(number: int, what: str) -> str:
     """``1 head``, ``2 heads``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"{number:,} {what if number == 1 else plural(what)}"
 
 
 def left_out(number: int, what: str = "head") -> str:

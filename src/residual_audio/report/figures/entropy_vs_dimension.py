@@ -31,7 +31,7 @@ def plot(tables: Tables, context: Context) -> Figure:
         figure,
         tables,
         context,
-        count(rank_correlation.n, "head"),
+        count(rank_correlation.n, context.unit),
         left_out(len(heads) - rank_correlation.n),
         "stages side by side",
         CAVEAT,

@@ -57,19 +57,19 @@ def plot(tables: Tables, context: Context) -> Figure:
     depth_axis(left, heads, 0.85 * width / (2 if by_axis else 1))
     left.set_ylim(bottom=0)
     left.set_ylabel(MEASURES["fisher"].axis)
-    title_above_stages(left, "Discriminability of each head")
+    title_above_stages(left, f"Discriminability of each {context.unit}")
     if by_axis:
         draw_axes(figure, grid[0, 1], components, labels)
-        title_above_stages(grid[0, 1], f"The {len(labels)} best heads, axis by axis")
+        title_above_stages(grid[0, 1], f"The {len(labels)} best {context.units}, axis by axis")
     missing = int(heads["fisher"].isna().sum())
     footer(
         figure,
         tables,
         context,
-        count(len(heads) - missing, "head"),
-        left_out(missing),
+        count(len(heads) - missing, context.unit),
+        left_out(missing, context.unit),
         "black bars: block means",
-        f"rings: the {len(labels)} best heads",
+        f"rings: the {len(labels)} best {context.units}",
     )
     return figure
 

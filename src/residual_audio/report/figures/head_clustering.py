@@ -40,7 +40,7 @@ def cut_height(links: np.ndarray, clusters: pd.Series) -> float:
     return float(links[-k:, 2][:2].mean()) if same and 1 < k < len(clusters) else float("nan")
 
 
-def draw_tree(axes: Axes, spectra: pd.DataFrame, clusters: pd.DataFrame) -> bool:
+def draw_tree(axes: Axes, spectra: pd.DataFrame, clusters: pd.DataFrame, unit: str) -> bool:
     """Ward's tree over the shares of variance; says whether the cut into clusters is drawn.
 
     Drawn here, because scipy's own plot goes through pyplot.
@@ -54,7 +54,7 @@ def draw_tree(axes: Axes, spectra: pd.DataFrame, clusters: pd.DataFrame) -> bool
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
     stage_strip(axes, [stage_of(spectra.index[leaf]) for leaf in tree["leaves"]], "bottom")
-    axes.set(title="Ward's tree of the spectra", ylabel="distance (shares of variance)", xlabel=f"{len(spectra)} heads")
+    axes.set(title="Ward's tree of the spectra", ylabel="distance (shares of variance)", xlabel=count(len(spectra), unit))
     axes.xaxis.labelpad = STRIP
     height = cut_height(links, clusters.set_index("label")["cluster"].reindex(spectra.index))
     if np.isfinite(height):
@@ -70,7 +70,7 @@ def plot(tables: Tables, context: Context) -> Figure:
     tree = len(spectra) > 1
     figure, grid = new_figure(DOUBLE if tree else SINGLE, 3.3, 1, 1 + tree)
     draw_map(grid[0, 0], placed)
-    cut = tree and draw_tree(grid[0, 1], spectra, clusters)
+    cut = tree and draw_tree(grid[0, 1], spectra, clusters, context.unit)
     options: Any = {"linestyle": "", "color": GREY, "markersize": 4, "markeredgewidth": 0}
     shapes = [Line2D([], [], marker=marker(int(c)), label=f"cluster {int(c)}", **options) for c in sorted(placed["cluster"].unique())]
     handles = [*stage_handles(placed["stage"]), *shapes]
@@ -79,8 +79,8 @@ def plot(tables: Tables, context: Context) -> Figure:
         figure,
         tables,
         context,
-        count(len(placed), "head"),
-        left_out(len(clusters) - len(placed)),
+        count(len(placed), context.unit),
+        left_out(len(clusters) - len(placed), context.unit),
         "dashed: cut into clusters" if cut else "",
     )
     return figure

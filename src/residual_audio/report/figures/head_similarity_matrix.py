@@ -16,6 +16,7 @@ from .style import DOUBLE, LIGHT, SEQUENTIAL, SINGLE, new_figure
 KINDS = {
     "spectra": "Cosine of spectra",
     "subspaces": "Overlap of subspaces in the stream",
+    "paired": "Spectral cosine, axes paired (ResiDual)",
     "cka": "Linear CKA of outputs",
     "direct": "Overlap of direct contributions",
 }
@@ -84,7 +85,7 @@ def plot(tables: Tables, context: Context) -> Figure:
         matrix = matrix.reindex(index=placed, columns=placed)
         undefined |= set(matrix.index[matrix.isna().all(axis=1)])
         draw_matrix(figure, axes, matrix)
-        axes.set_xlabel("heads by stage, in Ward's order" if apart else "heads in Ward's order")
+        axes.set_xlabel(f"{context.units} by stage, in Ward's order" if apart else f"{context.units} in Ward's order")
         axes.set_title(KINDS[kind] + summary_text(tables, kind), pad=11, linespacing=1.3)
     for axes in grid.flat[len(kinds) :]:
         axes.set_axis_off()
@@ -94,7 +95,7 @@ def plot(tables: Tables, context: Context) -> Figure:
         figure,
         tables,
         context,
-        count(len(order) - len(undefined), "head"),
+        count(len(order) - len(undefined), context.unit),
         f"{count(len(undefined), 'head')} undefined (grey)" if undefined else "",
         "within, between: mean over pairs of the same stage, of different stages"
         if "similarity_summary" in tables and len(stages) > 1

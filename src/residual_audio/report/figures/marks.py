@@ -36,6 +36,7 @@ def depth_axis(axes: Axes, rows: pd.DataFrame, inches: float) -> None:
     axes.set_xticks(range(first, last + 1, max(1, int(np.ceil(10 / points)))))
     axes.set_xlim(first - 0.5, last + 0.5)
     axes.set_xlabel("block (depth)")
+    behind = next(iter(rows.loc[rows["label"] == "embedding", "stage"]), None) if "label" in rows else None
     spans = depths.groupby("stage")["depth"].agg(["min", "max"])
     roomy = points * (spans["max"] - spans["min"] + 1).min() > 28
 
@@ -49,7 +50,7 @@ def depth_axis(axes: Axes, rows: pd.DataFrame, inches: float) -> None:
         bar = Line2D([low - 0.46, high + 0.46], [1, 1], color=stage_colour(stage), lw=3, solid_capstyle="butt")
         bar.set(transform=above(4), clip_on=False)
         axes.add_artist(bar)
-        name = f"stage {stage}" if roomy else f"S{stage}"
+        name = "embedding" if stage == behind else f"stage {stage}" if roomy else f"S{stage}"
         axes.text((low + high) / 2, 1, name, transform=above(7), ha="center", va="bottom", fontsize=SMALL)
 
 
@@ -106,7 +107,10 @@ def beside(axes: Axes, side: str, *_: Any) -> Bbox:
 def stage_handles(stages: Iterable[SupportsInt]) -> list[Line2D]:
     """One dot per stage, for a legend."""
     options: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 4, "markeredgewidth": 0}
-    return [Line2D([], [], color=stage_colour(s), label=f"stage {s}", **options) for s in sorted({int(s) for s in stages})]
+    return [
+        Line2D([], [], color=stage_colour(s), label=f"stage {s}" if s >= 0 else "embedding", **options)
+        for s in sorted({int(s) for s in stages})
+    ]
 
 
 def legend_above(figure: Figure, handles: Sequence[Line2D], columns: int = 0) -> None:

@@ -28,6 +28,7 @@ def p_text(p: float) -> str:
 
 
 def stage_of(label: str) -> int:
+    """The final embedding is of no stage: −1."""
     return Unit.parse(label).stage
 
 

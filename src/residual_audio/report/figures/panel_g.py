@@ -70,12 +70,12 @@ def plot(tables: Tables, context: Context) -> Figure:
         figure,
         tables,
         context,
-        count(len(heads), "head"),
+        count(len(heads), context.unit),
         neighbours_text(tables, context),
-        "boxes: quartiles, whiskers: 1.5 interquartile ranges, points: heads from shallow to deep",
+        f"boxes: quartiles, whiskers: 1.5 interquartile ranges, points: {context.units} from shallow to deep",
         "F, p, η²: one-way ANOVA over stages" if tested else "",
         CAVEAT if tested else "",
-        "heads without a value left out: " + ", ".join(missing) if missing else "",
+        f"{context.units} without a value left out: " + ", ".join(missing) if missing else "",
     )
     return figure
 

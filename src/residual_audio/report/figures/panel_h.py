@@ -31,7 +31,7 @@ def plot(tables: Tables, context: Context) -> Figure:
     axes.set_yticks(range(len(shown)), labels=[m.short for m in shown])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.set_title("Correlation of the measures over heads")
+    axes.set_title(f"Correlation of the measures over {context.units}")
     bar = figure.colorbar(image, ax=axes, location="bottom", shrink=0.8, aspect=35, pad=0.02, ticks=[-1, -0.5, 0, 0.5, 1])
     bar.set_label("Spearman ρ")
     bar.outline.set_visible(False)  # type: ignore[operator]
@@ -40,7 +40,7 @@ def plot(tables: Tables, context: Context) -> Figure:
         figure,
         tables,
         context,
-        count(most, "head") if fewest == most else f"{fewest}–{most} of {len(heads)} heads per pair (complete pairs)",
+        count(most, context.unit) if fewest == most else f"{fewest}–{most} of {len(heads)} {context.units} per pair (complete pairs)",
         neighbours_text(tables, context),
     )
     return figure

@@ -17,6 +17,8 @@ from .marks import depth_axis, strip_positions, title_above_stages
 from .numbers import in_order
 from .style import DOUBLE, GREY, SINGLE, new_figure, stage_colours
 
+FAR = 4  # a largest possible value that is further above all points than this is not drawn
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -45,6 +47,11 @@ def draw_measure(axes: Axes, heads: pd.DataFrame, column: str, ceiling: bool) ->
         axes.hlines(tops, tops.index - 0.5, tops.index + 0.5, color=GREY, linewidth=0.8, linestyle=":", zorder=1)
 
 
+def within_sight(heads: pd.DataFrame, names: list[str]) -> bool:
+    """Whether the largest possible value can be drawn without pressing the others flat: vectors may be far longer than what is in them."""
+    return "ceiling" in heads and bool(heads["ceiling"].max() <= FAR * heads[names].max().max())
+
+
 def with_single_clips(panel: Panel, heads: pd.DataFrame) -> list[str]:
     """A measure of neighbours stands beside itself with one clip per recording, where the run has recordings of several clips."""
     if len(panel.measures) > 1:
@@ -59,9 +66,10 @@ def plot(panel: Panel, tables: Tables, context: Context) -> Figure:
     width = SINGLE if columns == 1 else DOUBLE
     figure, grid = new_figure(width, 2.5, 1, columns, sharey=True)
     shown = [MEASURES[name] for name in names]
-    titles = [m.title if columns > 1 else f"{m.title} of each head" for m in shown]
+    titles = [m.title if columns > 1 else f"{m.title} of each {context.unit}" for m in shown]
+    ceiling = panel.ceiling and within_sight(heads, names)
     for axes, measure, title in zip(grid[0], shown, titles, strict=True):
-        draw_measure(axes, heads, measure.name, panel.ceiling)
+        draw_measure(axes, heads, measure.name, ceiling)
         depth_axis(axes, heads, 0.85 * width / columns)
         title_above_stages(axes, title)
     first = grid[0, 0]
@@ -80,12 +88,12 @@ def plot(panel: Panel, tables: Tables, context: Context) -> Figure:
         figure,
         tables,
         context,
-        count(len(heads) - missing, "head"),
+        count(len(heads) - missing, context.unit),
         neighbours_text(tables, context) if panel.neighbours else "",
-        left_out(missing),
+        left_out(missing, context.unit),
         "black: block mean",
         "lines: ± 1 s.e." if errors else "",
-        "dotted: largest possible value" if panel.ceiling and "ceiling" in heads else "",
+        "dotted: largest possible value" if ceiling else "",
         "dashed: 50 %" if panel.share else "",
     )
     return figure

@@ -29,10 +29,10 @@ def plot(tables: Tables, context: Context) -> Figure:
     image = left.imshow(shares.clip(low, 1), cmap=colours, norm=LogNorm(low, 1), aspect="auto", interpolation="nearest", extent=(
         0.5, shares.shape[1] + 0.5, len(spectra) - 0.5, -0.5))  # fmt: skip
     head_rows(left, list(spectra.index), inches=3.0)
-    left.set(xlabel="principal axis", title="Share of variance along each axis, head by head")
+    left.set(xlabel="principal axis", title="Share of variance along each axis")
     left.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=2))
     bar = figure.colorbar(image, ax=left, aspect=35, pad=0.02, extend="min" if float(shares.min()) < low else "neither", format=PER_CENT)
-    bar.set_label("share of the head's variance")
+    bar.set_label(f"share of the {context.unit}'s variance")
     axis = spectra.columns.to_numpy(int)
     for stage in np.unique(stages):
         group = spectra[(stages == stage) & ~empty.to_numpy()].clip(lower=low)
@@ -41,7 +41,7 @@ def plot(tables: Tables, context: Context) -> Figure:
         median = group.median()
         right.plot(axis, median.where(median > low), color=stage_colour(stage), linewidth=1.2, marker="o", markersize=2, zorder=3)
         right.fill_between(axis, group.quantile(0.1), group.quantile(0.9), color=stage_colour(stage), alpha=0.2, linewidth=0)
-    right.set(yscale="log", xlabel="principal axis", ylabel="share of the head's variance", title="Median of each stage")
+    right.set(yscale="log", xlabel="principal axis", ylabel=f"share of the {context.unit}'s variance", title="Median of each stage")
     right.set_ylim(low, 1.2)
     right.yaxis.set_major_formatter(PER_CENT)
     right.yaxis.set_minor_formatter(NullFormatter())
@@ -52,10 +52,10 @@ def plot(tables: Tables, context: Context) -> Figure:
         figure,
         tables,
         context,
-        count(int((~empty).sum()), "head"),
+        count(int((~empty).sum()), context.unit),
         f"{shares.shape[1]} axes",
-        left_out(int(empty.sum())),
-        "bands: 10th to 90th percentile of heads",
+        left_out(int(empty.sum()), context.unit),
+        f"bands: 10th to 90th percentile of {context.units}",
         "grey: no such axis" if spectra[~empty].isna().any(axis=None) else "",
     )
     return figure

@@ -54,7 +54,9 @@ RC: dict[str, Any] = {
 
 
 def stage_colour(stage: SupportsInt) -> tuple[float, float, float]:
-    """The colour of a stage in every figure; each further round through the palette is darker."""
+    """The colour of a stage in every figure; each further round through the palette is darker. Grey for what is of no stage (−1)."""
+    if int(stage) < 0:
+        return to_rgb(GREY)
     turn, place = divmod(int(stage), len(PALETTE))
     red, green, blue = (channel * 0.6**turn for channel in to_rgb(PALETTE[place]))
     return red, green, blue
