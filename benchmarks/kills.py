@@ -26,8 +26,13 @@ def main() -> None:
     with nursery() as home, tempfile.TemporaryDirectory() as folder:
         for name, command in COMMANDS.items():
             kills = often if name == "extract" else others
-            ends = killed(home, command.split(), Path(folder) / name, kills)
-            print(f"{name}: killed {kills} times, came to its end {ends} times, every time with the same bits", flush=True)
+            outcome = killed(home, command.split(), Path(folder) / name, kills)
+            quarters = ", ".join(map(str, outcome.quarters()))
+            print(
+                f"{name}: killed {len(outcome.moments)} times ({quarters} in the quarters of a run's life), came to its end "
+                f"{outcome.ends} times, every time with the same bits",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -132,6 +132,15 @@ def test_code_in_a_checkpoint_is_neither_run_nor_asked_about(copy_of, monkeypatc
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout != "msclap_path"])
+def test_an_adapter_beside_the_weights_leads_nowhere_else(layout, copy_of):
+    """transformers would open the base that it names in the place of the checkpoint, and change it by the adapter."""
+    path = copy_of(layout)
+    (path / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "base_model_name_or_path": "someone/else"}))
+    with pytest.raises(EncoderError, match="holds an adapter"):
+        load_encoder(path)
+
+
 def test_a_run_opens_no_checkpoint_but_its_own(copy_of, sound_files, tmp_path, monkeypatch):
     """What lies at the path that a run names is compared before it is opened."""
     path = copy_of("laion_dir")

@@ -16,4 +16,4 @@ def home():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_killed_at_random_and_finished(name, home, tmp_path):
-    assert killed(home, COMMANDS[name].split(), tmp_path, KILLS[name], seed=len(name)) >= 1
+    assert killed(home, COMMANDS[name].split(), tmp_path, KILLS[name], seed=len(name)).ends >= 1

@@ -19,7 +19,7 @@ class Hub(BaseHTTPRequestHandler):
     def answer(self, body: bytes | dict, status: int = 200, **headers: str) -> None:
         data = json.dumps(body).encode() if isinstance(body, dict) else body
         self.send_response(status)
-        for key, value in {"Content-Length": str(len(data)), "X-Repo-Commit": COMMIT, **headers}.items():
+        for key, value in {"Content_Length": str(len(data)), "X_Repo_Commit": COMMIT, **headers}.items():
             self.send_header(key.replace("_", "-"), value)
         self.end_headers()
         if self.command != "HEAD":
@@ -45,18 +45,22 @@ class Hub(BaseHTTPRequestHandler):
             self.answer({"error": f"no {self.path}"}, 404)
 
     def do_GET(self):
+        self.server.asked.append(self.path)
         name = self.path.rpartition("/")[2].partition("?")[0]
-        if "/resolve/" in self.path and name in self.server.files:
-            data = self.server.files[name]
-            self.answer(data, ETag=f'"{hashlib.sha1(data).hexdigest()}"', Accept_Ranges="bytes")
+        # An earlier commit has files of its own; everything else (main) is the latest.
+        commit = next((c for c in self.server.earlier if c in self.path), COMMIT)
+        files = self.server.earlier.get(commit, self.server.files)
+        if "/resolve/" in self.path and name in files:
+            data = files[name]
+            self.answer(data, ETag=f'"{hashlib.sha1(data).hexdigest()}"', Accept_Ranges="bytes", X_Repo_Commit=commit)
         elif "/tree/" in self.path:
-            entries = [
-                {"type": "file", "path": f, "size": len(d), "oid": hashlib.sha1(d).hexdigest()} for f, d in self.server.files.items()
-            ]
+            entries = [{"type": "file", "path": f, "size": len(d), "oid": hashlib.sha1(d).hexdigest()} for f, d in files.items()]
             self.answer(json.dumps(entries).encode(), Content_Type="application/json")
-        elif self.path.startswith("/api/models/me/gains") and self.server.files:
-            siblings = [{"rfilename": f} for f in self.server.files]
-            self.answer({"id": "me/gains", "modelId": "me/gains", "sha": COMMIT, "siblings": siblings, "private": False, "tags": []})
+        elif self.path.startswith("/api/models/me/gains") and files:
+            siblings = [{"rfilename": f} for f in files]
+            self.answer({"id": "me/gains", "modelId": "me/gains", "sha": commit, "siblings": siblings, "private": False, "tags": []})
+        elif files and "/resolve/" in self.path:
+            self.answer({"error": f"no {name}"}, 404, X_Error_Code="EntryNotFound", X_Repo_Commit=commit)
         else:
             self.answer({"error": f"no {self.path}"}, 404, X_Error_Code="RepoNotFound")
 
@@ -66,7 +70,7 @@ class Hub(BaseHTTPRequestHandler):
 @contextmanager
 def running_hub():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    server.files, server.created = {}, []
+    server.files, server.created, server.earlier, server.asked = {}, [], {}, []
     server.address = f"http://127.0.0.1:{server.server_port}"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from safetensors.torch import load_file
@@ -57,27 +58,50 @@ def attempt(home: subprocess.Popen, words: list[str], seconds: float | None = No
     return int(home.stdout.readline())
 
 
-def killed(home: subprocess.Popen, command: list[str], folder: Path, kills: int, seed: int = 0) -> int:
+@dataclass
+class Outcome:
+    """``ends``: how often the command came to its end; ``moments``: when it was killed, as shares of the life of a run left alone."""
+
+    ends: int = 0
+    moments: list[float] = field(default_factory=list)
+
+    def quarters(self) -> list[int]:
+        """Kills in each quarter of that life."""
+        return [sum(min(3, int(4 * moment)) == quarter for moment in self.moments) for quarter in range(4)]
+
+
+def killed(home: subprocess.Popen, command: list[str], folder: Path, kills: int, seed: int = 0) -> Outcome:
     """``command --out FOLDER`` is killed so often; every time that it comes to its end, the result must be that of a run left alone.
 
-    Returns how often it came to its end.
+    The moments are spread evenly over the life of a run, one in each of ``kills`` equal parts of it, in random order. A run that is
+    resumed is shorter: it may come to its end before its moment, which is then tried again on the next, fresh one.
     """
-    rng = random.Random(seed)
-    began = time.monotonic()
-    assert attempt(home, [*command, "--out", str(folder / "alone")]) == 0
-    lasts, done, ends = time.monotonic() - began, 0, 0
+    rng, outcome = random.Random(seed), Outcome()
+    moments = [(part + rng.random()) / kills for part in range(kills)]
+    rng.shuffle(moments)
+    lives = []
+    for name in ("first", "alone"):  # the first time of all is the slowest
+        began = time.monotonic()
+        assert attempt(home, [*command, "--out", str(folder / name)]) == 0
+        lives.append(time.monotonic() - began)
+    lasts, late = lives[-1], 0
     while True:
-        out, began = folder / f"killed-{ends}", time.monotonic()
+        out, began = folder / f"killed-{outcome.ends}", time.monotonic()
         fresh = not out.exists()
-        status = attempt(home, [*command, "--out", str(out)], rng.uniform(0, lasts) if done < kills else None)
+        status = attempt(home, [*command, "--out", str(out)], moments[-1] * lasts if moments else None)
         assert status in (0, -signal.SIGKILL), status
-        done += status != 0
-        if status == 0:
-            lasts = min(lasts, time.monotonic() - began) if fresh else lasts  # the first time of all is the slowest
-            ends += 1
-            assert difference(folder / "alone", out) == "", (command, seed)
-            if done >= kills:
-                return ends
+        if status != 0:
+            outcome.moments.append(moments.pop())
+            late = 0
+            continue
+        outcome.ends += 1
+        assert difference(folder / "alone", out) == "", (command, seed)
+        if not moments:
+            return outcome
+        if fresh:
+            # It ended before its moment: this run was faster than the one that was left alone.
+            lasts, late = min(lasts, time.monotonic() - began), late + 1
+            assert late < 20, "runs get faster and faster"
 
 
 def difference(one: Path, other: Path) -> str:

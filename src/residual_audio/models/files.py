@@ -76,8 +76,18 @@ def local_revision(folder: Path) -> str:
 
 
 def revision_of(config: Any, source: str) -> str:
-    """The commit of a hub repository, or the digest of a directory's weights."""
-    return str(getattr(config, "_commit_hash", None) or local_revision(Path(source)))
+    """The commit of a hub repository, or the digest of a directory's weights.
+
+    Some versions of transformers leave the commit in the config, others do not; the cache keeps every file below its commit.
+    """
+    if Path(source).is_dir():
+        return local_revision(Path(source))
+    if commit := getattr(config, "_commit_hash", None):
+        return str(commit)
+    kept = companion(source, "config.json")
+    if kept is None or kept.parents[1].name != "snapshots":
+        raise EncoderError(f"{source}: which commit of it was opened cannot be told; pass a local directory")
+    return kept.parent.name
 
 
 def at_commit(source: str, revision: str) -> str:

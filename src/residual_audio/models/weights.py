@@ -20,7 +20,7 @@ from .files import companion, pinned
 Model = TypeVar("Model", bound=PreTrainedModel)
 # Buffers that older versions of transformers stored and newer ones compute; they hold nothing learned.
 COMPUTED = ("position_ids", "token_type_ids", "relative_position_index", "num_batches_tracked", "attn_mask", "masked_bias", "attn.bias")
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+WEIGHTS, ADAPTER = ("model.safetensors", "pytorch_model.bin"), "adapter_config.json"
 # The largest that any published checkpoint of these layouts has is far below.
 MOST_LAYERS, MOST_OF_ANYTHING = 512, 2**24
 SHOWN = 3
@@ -33,6 +33,9 @@ def open_exactly(kind: type[Model], source: str, *, unread: tuple[str, ...] = ()
     which are then None.
     """
     check_sizes(kind, source)
+    if companion(source, ADAPTER) is not None:
+        # transformers would open the base that it names in the place of this checkpoint, and change it by the adapter, without a word.
+        raise EncoderError(f"{source}: holds an adapter ({ADAPTER}) beside or instead of a model; keep adapters in folders of their own")
     try:
         opened: Any = kind.from_pretrained(**pinned(source), dtype=torch.float32, output_loading_info=True, trust_remote_code=False)
     except Exception as error:  # damaged files raise anything

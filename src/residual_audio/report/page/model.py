@@ -70,7 +70,8 @@ def prompts(run: Run, encoder: Encoder, classes: Sequence[str], dictionary: Sequ
 def centroids(run: Run, classes: Sequence[str], embedding: Float[Tensor, "clip d"]) -> Asked:
     """Classes by the means of their clips, where a model has no text side."""
     centre = embedding.mean(0)
-    targets = torch.tensor([classes.index(label) for label in run.clips["label"].astype(str)])
+    number = {label: i for i, label in enumerate(classes)}
+    targets = torch.tensor([number[label] for label in run.clips["label"].astype(str)])
     directions = centroid_directions(embedding - centre, targets, len(classes))
     texts = [(name, "class") for name in class_titles(run, classes)]
     return Asked(texts, directions, directions @ centre, "closeness to class centroids, which every clip helped to make")
