@@ -201,7 +201,7 @@ def test_errors_are_one_clear_line(run, encoder, command, capsys, tmp_path, monk
         ("analyze", folder, "--regime", "after"): "one of pre, post, both",
         ("analyze", folder, "--level", "frame"): "one of clip, token",
         ("analyze", folder, "--similarity", "direct"): "--granularity head,moments,direct",
-        ("analyze", folder, "--similarity", "angle"): "one or more of spectra, subspaces, cka, direct",
+        ("analyze", folder, "--similarity", "angle"): "one or more of spectra, subspaces, paired, cka, direct",
         ("analyze", folder, "--clusters", 500): "cannot make 500 clusters of 12 heads",
         ("analyze", bare, "--level", "token"): "no token-level moments",
         ("ablate", "tiny", "synthetic-voice", "--classifier", "loss"): "known are prompts, centroids, probe",

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from transformers import ClapModel
@@ -181,6 +182,9 @@ def test_adapt_in_python(encoder, data, tmp_path):
     assert adapted.residual.notes["dataset"] == "synthetic-timbre"
     folder = adapted.write(tmp_path / "adapter")
     assert json.loads((folder / "training.json").read_text())["settings"]["options"]["units"] == "S3B1 heads"
+    table = pd.read_parquet(folder / "tables" / "training.parquet")
+    assert table.epoch.tolist() == [h["epoch"] for h in adapted.history]
+    assert table.stop_accuracy[table.kept].tolist() == [pytest.approx(adapted.after)]
 
 
 def test_a_killed_training_leaves_nothing_half_written(tmp_path):

@@ -229,3 +229,19 @@ def test_a_curve_of_many_pairs_has_one_too():
     figure = FIGURES["few_shot_curve"]({"few_shot": table}, CONTEXT)
     check_text(figure)
     assert len(figure.legends[0].get_texts()) == 3 + 5
+
+
+def test_training_is_drawn_fold_by_fold_with_the_epoch_that_was_kept():
+    rows = [
+        {"method": m, "fold": f, "repeat": 0, "epoch": e, "train_loss": 2 / (1 + e) if e else np.nan, "stop_loss": 1 + abs(e - 2 - f) / 9,
+         "stop_accuracy": 0.5 + 0.1 * (e == 2 + f), "kept": e == 2 + f}
+        for m in ("residual", "lora") for f in range(2) for e in range(5)
+    ]  # fmt: skip
+    figure = FIGURES["training_dynamics"]({"training": pd.DataFrame(rows)}, CONTEXT)
+    losses = figure.axes[1]
+    assert len(losses.lines) == 2 * (2 + 1), "two folds and their mean, of two methods"
+    dots = np.concatenate([c.get_offsets() for c in losses.collections])
+    assert sorted(dots[:, 0]) == [2, 2, 3, 3]
+    assert "4 trainings" in figure.get_supxlabel()
+    alone = pd.DataFrame(rows[:5]).drop(columns=["method", "fold", "repeat"])
+    assert len(FIGURES["training_dynamics"]({"training": alone}, CONTEXT).axes[2].lines) == 2

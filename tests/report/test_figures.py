@@ -38,6 +38,8 @@ NAMES = [
     "spectral_fingerprinting", "entropy_vs_dimension", "head_similarity_matrix", "head_clustering", "class_activation_heatmap",
     "fisher_discriminability", "fisher_vs_ablation", "block_ablation",
 ]  # fmt: skip
+# Drawn from a real run in tests/analysis/test_representations.py.
+ATTENTION = ["dimension_of_means", "reach", "representations"]
 COMPARISONS = ["accuracy_vs_parameters", "accuracy_vs_cost", "few_shot_curve", "accuracy_vs_novel", "stage_subsets"]
 
 
@@ -193,7 +195,7 @@ def points(axes) -> np.ndarray:
 
 
 def test_the_specification_names_these_figures():
-    assert list(FIGURES) == [*NAMES, *COMPARISONS, "accuracy_vs_k", "accuracy_vs_retention", "token_map"]
+    assert list(FIGURES) == [*NAMES, *ATTENTION, *COMPARISONS, "accuracy_vs_k", "accuracy_vs_retention", "token_map", "training_dynamics"]
     assert [name for name, figure in FIGURES.items() if not figure.default] == ["token_map"]
 
 

@@ -179,7 +179,7 @@ def analyze_view(run: StoredRun, regime: str, level: str, sample: Sample, how: C
     heads = tables["heads"]
     if regime == "attention":
         tables |= attention_tables(run, heads, sample, how)
-    whole = seen[0] if own else joined(seen, how.similarity)
+    whole = replace(seen[0], basis=replace(seen[0].basis, variance=variance)) if own else joined(seen, how.similarity)
     kinds = how.similarity if own else tuple(kind for kind in how.similarity if kind in ANYWHERE)
     return {
         "heads": heads,

@@ -50,7 +50,7 @@ def depth_axis(axes: Axes, rows: pd.DataFrame, inches: float) -> None:
         bar = Line2D([low - 0.46, high + 0.46], [1, 1], color=stage_colour(stage), lw=3, solid_capstyle="butt")
         bar.set(transform=above(4), clip_on=False)
         axes.add_artist(bar)
-        name = "embedding" if stage == behind else f"stage {stage}" if roomy else f"S{stage}"
+        name = "emb." if stage == behind else f"stage {stage}" if roomy else f"S{stage}"
         axes.text((low + high) / 2, 1, name, transform=above(7), ha="center", va="bottom", fontsize=SMALL)
 
 
