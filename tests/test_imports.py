@@ -17,6 +17,7 @@ ROOMS = (
         "writing",
         "spelling",
         "rounding",
+        "sampling",
         "media",
         "workers",
         "units",

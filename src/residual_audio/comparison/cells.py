@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from safetensors import safe_open
 from torch import Tensor
 
+from ..adaptation.methods import METHODS
 from ..adaptation.recipe import Recipe
 from ..adaptation.task import Adaptation, FoldTask
 from ..adaptation.tuning import label_share, learn
@@ -102,11 +103,13 @@ def adapt_fold(
     if not work.there(store, work.embeddings):
         learned, facts = run_method(work, task, recipe, protocol)
         facts |= elsewhere.measured(learned, work.fold)
-        left = {"scores": learned.scores} if learned.scores is not None else {"embeddings": embedded(learned, task)[used]}
+        every = None if learned.scores is not None else embedded(learned, task)
+        left = {"scores": learned.scores} if every is None else {"embeddings": every[used]}
         scaled = {tau: learned.scaled(tau) for tau in parse_strengths(protocol.strengths)} if learned.scaled is not None else {}
         left |= {f"embeddings{i}": embedded(part, task)[used] for i, part in enumerate(scaled.values())}
         costs = [{"tau": tau, **elsewhere.costs(part, work.fold)} for tau, part in scaled.items()]
-        about = {"facts": facts, "ways": costs, "history": learned.history, "options": recorded, "method": work.method}
+        about = {"facts": facts, "ways": costs, "history": learned.history or on_stopping_part(work, task, every), "options": recorded,
+                 "method": work.method}  # fmt: skip
         write(store, work.embeddings, left, {**about, "parts": work.digest})
     said, tensors = header(store, work.embeddings), store.read_tensors(work.embeddings)
     if "scores" in tensors:
@@ -119,6 +122,17 @@ def adapt_fold(
 
     ways = tuple((way, whole(tensors[f"embeddings{i}"])) for i, way in enumerate(said["ways"]))
     return Adapted(said["facts"], said["history"], whole(tensors["embeddings"]), ways=ways)
+
+
+def on_stopping_part(work: Work, task: FoldTask, embeddings: Tensor | None) -> list[dict[str, float]]:
+    """How a method that trains nothing does on clips that it has not learned from, as the only entry of its history: so that its
+    options, too, can be chosen without the test."""
+    parts = work.parts
+    if embeddings is None or not METHODS[work.method].searchable or not len(parts.stop):
+        return []
+    judge = replace(task, parts=replace(parts, basis=parts.train[:0], stop=parts.train[:0], test=parts.stop))
+    right = outcome(judge.scores(embeddings, task.aim("auto")).numpy(), task.targets[parts.stop].numpy()).correct
+    return [{"epoch": 0, "stop_accuracy": float(right.mean())}]
 
 
 def embedded(learned: Adaptation, task: FoldTask) -> Tensor:

@@ -153,9 +153,9 @@ def plan(
     """What varies, and the trials that follow from it; those of ``optuna`` are not known before they are drawn."""
     if space not in SPACES:
         raise EvaluationError(f"unknown space {space!r}; one of {', '.join(SPACES)}")
-    if not METHODS[method].trained:
-        trained = ", ".join(name for name, m in METHODS.items() if m.trained)
-        raise OptionError(f"{method} learns nothing with a stopping part, so there is nothing to choose by; one of {trained}")
+    if not METHODS[method].searchable:
+        able = ", ".join(name for name, m in METHODS.items() if m.searchable)
+        raise OptionError(f"{method} has no options, or leaves no stopping part to choose among them by; one of {able}")
     if kind is not None and space != "stages":
         raise OptionError(f"--kind is read by --space stages, not by {space}; name units by --units or --set units=…")
     if trials is not None and space != "optuna":
