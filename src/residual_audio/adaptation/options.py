@@ -159,12 +159,22 @@ class Loop(Aimed):
         0.0, "Weight of the squared distance of training clips' embeddings from the old model's: keeps its other answers.", least=0
     )
 
+    weight_decay: float = option(
+        0.0, "The optimiser's own decay, towards zero, as in a published report (adamw, schedulefree); --decay pulls towards the start.",
+        least=0,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weight_decay and self.optimiser == "adam":
+            raise OptionError("--weight-decay is of adamw and schedulefree; Adam has none of its own")
+
     def training(self, rate: float, seed: int, l1: float = 0.0) -> Training:
         """For the loop; a rate of zero looks for one."""
         from .train import Training
 
         return Training(
-            self.epochs, self.patience, self.batch_size, self.optimiser, rate or None, self.decay, l1, seed
+            self.epochs, self.patience, self.batch_size, self.optimiser, rate or None, self.decay, l1, seed, self.weight_decay
         )  # fmt: skip
 
 

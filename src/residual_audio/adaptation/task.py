@@ -94,7 +94,8 @@ class FoldTask:
     def lesson(self, towards: str, scale: float | None, keep: float = 0.0) -> Lesson:
         """``keep``: how much embeddings are held to those of the model as it is."""
         objective = self.objective(towards, scale)
-        return Lesson(self.parts.train, self.parts.stop, self.targets, self.classes, objective, keep, self.setting.embeddings)
+        parts = self.parts
+        return Lesson(parts.train, parts.stop, self.targets, self.classes, objective, keep, self.setting.embeddings, parts.trusting)
 
     def fitted(self, embeddings: Float[Tensor, "clip d"], classifier: Classifier) -> Fitted:
         """A classifier of every clip that is not in the test; ``embeddings`` of all clips."""

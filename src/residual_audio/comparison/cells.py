@@ -104,7 +104,7 @@ def adapt_fold(
         learned, facts = run_method(work, task, recipe, protocol)
         facts |= elsewhere.measured(learned, work.fold)
         every = None if learned.scores is not None else embedded(learned, task)
-        left = {"scores": learned.scores} if every is None else {"embeddings": every[used]}
+        left: dict[str, Tensor] = {"embeddings": every[used]} if every is not None else {"scores": learned.scores}  # type: ignore[dict-item]
         scaled = {tau: learned.scaled(tau) for tau in parse_strengths(protocol.strengths)} if learned.scaled is not None else {}
         left |= {f"embeddings{i}": embedded(part, task)[used] for i, part in enumerate(scaled.values())}
         costs = [{"tau": tau, **elsewhere.costs(part, work.fold)} for tau, part in scaled.items()]

@@ -26,7 +26,7 @@ from ..extraction.extract import identity, open_or_create
 from ..extraction.shard import Settings
 from ..extraction.store import Store
 from ..models import Encoder
-from ..options import words
+from ..options import OptionError, words
 from ..results import Result, provenance
 from ..rounding import percent
 from .cells import Work, adapt_fold, check_options, judge, write
@@ -90,6 +90,8 @@ def compare(
     """
     if not methods:
         raise EvaluationError(f"no method is named; one or more of {', '.join(METHODS)}")
+    if shots is not None and protocol.parts != Protocol.parts:
+        raise OptionError("few shots are divided in their own way; leave out --parts")
     names = bare(methods)
     recipe.check(names)
     rows = rows_of(methods, protocol.classifier, encoder)
@@ -104,6 +106,7 @@ def compare(
     choices |= {"classifier": choose_classifier(words(protocol.classifier)[0], encoder).name, "folds": protocol.folds}
     choices |= {"template": protocol.template, "seed": seed, "shots": shots, "other": other and other.name}
     choices |= {"novel": list(kept_out.labels)} if kept_out else {}
+    choices |= {"parts": protocol.parts} if protocol.parts != Protocol.parts else {}
     recorded = {m: json.loads(json.dumps(recipe.recorded(m, encoder.units))) for m in names}
     store = Store(str(Path(out) / STORE))
     with store.locked():
@@ -116,7 +119,7 @@ def compare(
         plan = [
             Work(method, fold, repeat, parts, tuple(row for row in rows if row.method == method))
             for repeat in range(repeats)
-            for fold, parts in fold_parts(setting.dataset, seed + repeat, shots)
+            for fold, parts in fold_parts(setting.dataset, seed + repeat, shots, protocol.parts)
             for method in names
         ]
         began, missing = time.monotonic(), [work for work in plan if work.missing(store)]
