@@ -66,8 +66,9 @@ def reproduce(
     residual-audio reproduce seed1-1 seed1-fig2 --model tiny,laion/clap-htsat-unfused --dataset notes,synthetic-timbre --out runs/findings
     ```
     """
+    from ..report.figures import draw
     from ..reproduction.published import published_figures
-    from ..reproduction.reproduce import HEADS, choose
+    from ..reproduction.reproduce import HEADS, choose, folder_name
     from ..reproduction.reproduce import reproduce as run_reproduction
     from ..reproduction.targets import TARGETS
     from .screen import progress, say, tell
@@ -88,6 +89,11 @@ def reproduce(
             show(table, f"{name}: {TARGETS[name].what}\n{title}")
             remark(TARGETS[name], table, figures, epochs)
             show_findings(found)
+            if out is not None:
+                several = len(models) > 1 or len(datasets) > 1
+                model_name, _, data_name = title.partition(" on ")
+                place = out / "figures" / folder_name(title) if several else out / "figures"
+                draw({f"reproduce_{name}": table}, place, {"model": model_name, "dataset": data_name})
 
     reproduction = run_reproduction(
         tables or [], opening.encoder, opening.data, out, models=models, datasets=datasets, published=compared, protocol=protocol,

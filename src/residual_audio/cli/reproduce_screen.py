@@ -75,7 +75,7 @@ def show(table: pd.DataFrame, title: str) -> None:
     table = table.assign(within_std=table.within_std.fillna(False), as_printed=table.as_printed.fillna(False)) if compared else table
     right = {"justify": "right", "no_wrap": True}
     table = table[~table.measure.str.startswith("accuracy_fold_")]
-    first = (CLOSE, BOTH) if (table.protocol == CLOSE).any() else (AS_PUBLISHED, BOTH)
+    first = next((way, BOTH) for way in (CLOSE, AS_PUBLISHED, BOTH, OURS) if (table.protocol == way).any())
     ways = [w for w in (first, (OURS,)) if table.protocol.isin(w).any()]
     columns = [Column("published", **right)] if compared else []  # type: ignore[arg-type]
     for way in ways:

@@ -128,8 +128,9 @@ def compare(
             left = adapt_fold(work, task, recipe, protocol, elsewhere, store, recorded[work.method])
             for row in work.missing(store):
                 scores, facts = judge(work, row, task, left)
-                said = {"facts": facts, "history": left.history, "cell": [row.name, work.fold, work.repeat], "method": row.method,
-                        "classifier": row.classifier, "options": recorded[work.method], "parts": work.digest}  # fmt: skip
+                said = {"facts": facts, "history": left.history, "stopping": left.stopping, "cell": [row.name, work.fold, work.repeat],
+                        "method": row.method, "classifier": row.classifier, "options": recorded[work.method],
+                        "parts": work.digest}  # fmt: skip
                 write(store, work.cell(row), {"scores": scores, "test": torch.from_numpy(work.parts.test)}, said)
                 if tell is not None:
                     right = outcome(scores.numpy(), setting.dataset.targets[work.parts.test]).correct.mean()

@@ -109,12 +109,11 @@ def read_cells(folder: Path, method: str, repeats: int, targets: np.ndarray) -> 
             whose, fold, repeat = json.loads(file.metadata()["cell"])
             if whose != method or repeat >= repeats:
                 continue
-            history = json.loads(file.metadata()["history"])
+            known = json.loads(file.metadata().get("stopping", "null"))
             scores, test = file.get_tensor("scores").numpy(), file.get_tensor("test").numpy()
-        known = [h["stop_accuracy"] for h in history if np.isfinite(h.get("stop_accuracy", np.nan))]
-        if not known:
+        if known is None:
             raise EvaluationError(f"{method} keeps no history of a stopping part, so there is nothing to choose by; search with residual")
-        stopping[fold, repeat] = max(known)
+        stopping[fold, repeat] = known
         correct[fold, repeat] = (test, outcome(scores, targets[test]).correct)
     return stopping, correct
 

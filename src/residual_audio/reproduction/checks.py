@@ -67,7 +67,7 @@ def ratio_rises(figures: Figures) -> Verdict:
 
 def saturates(figures: Figures) -> Verdict:
     steps = np.diff(figures.along("stage", "pca_99", least=3))
-    return bool(steps[-1] == steps.min()), "steps " + ", ".join(f"{s:+.1f}" for s in steps)
+    return bool(abs(steps[-1]) == np.abs(steps).min()), "steps " + ", ".join(f"{s:+.1f}" for s in steps)
 
 
 def evens_out(figures: Figures) -> Verdict:

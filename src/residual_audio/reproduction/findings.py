@@ -49,7 +49,7 @@ FINDINGS = (
             ("seed1-1",)),
     Finding("ratio-rises", "report 1, 4.1.1", "L/N is higher in the last stage than in the first", stages_and_tests,
             checks.ratio_rises, ("seed1-1",)),
-    Finding("saturates", "report 1, 4.1.1", "PCA99 grows least from the last stage but one to the last", stages_and_tests,
+    Finding("saturates", "report 1, 4.1.1", "PCA99 changes least from the last stage but one to the last", stages_and_tests,
             checks.saturates, ("seed1-1",)),
     Finding("evens-out", "report 1, 4.3", "heads differ less in the last stage than in the second (CV of PCA99)", stages_and_tests,
             checks.evens_out,
