@@ -1,6 +1,7 @@
 """``reproduce`` as a user runs it, on ``tiny``: the published protocols end to end, on a small ESC-50 of our own sounds."""
 
 import csv
+import dataclasses
 import json
 from functools import partial
 
@@ -185,9 +186,10 @@ def test_heads_against_a_table_of_heads(done, command, capsys, tmp_path):
 
 
 def test_every_target_on_the_bundled_model_and_notes(tmp_path):
-    """As ``reproduce all --model tiny --dataset notes``, on two classes and folds of the notes; nothing published stands beside them."""
+    """As ``reproduce all --model tiny --dataset notes``, on twenty notes in two folds; nothing published stands beside them."""
     notes = load_dataset("notes")
-    few = notes.only(lambda clip: clip.label in notes.labels[:2] and clip.fold < 3, "two classes, two folds")
+    few = notes.only(lambda clip: clip.label in notes.labels[:2], "two classes").limited(20)
+    few = dataclasses.replace(few, clips=tuple(dataclasses.replace(c, fold=1 + i % 2, group="") for i, c in enumerate(few.clips)))
     told = []
     found = reproduce(
         ["all"], ra.load_encoder, lambda name, several: few, tmp_path, models=["tiny"], datasets=["notes"], published=False,
