@@ -31,7 +31,7 @@ def rows() -> list[dict[str, str]]:
 
 
 @cache
-def tests_of(path: str) -> set[str]:
+def names_in(path: str) -> set[str]:
     return {node.name for node in ast.parse((ROOT / path).read_text()).body if isinstance(node, ast.FunctionDef)}
 
 
@@ -47,7 +47,7 @@ def test_every_row_names_what_exists(row):
     if verb == "reproduce":
         assert choose(given["tables"] or []) == sorted(given["tables"] or [], key=list(TARGETS).index)
     path, _, name = code["test"][0].partition("::")
-    assert name in tests_of(path), f"no {name} in {path}"
+    assert name in names_in(path), f"no {name} in {path}"
 
 
 def test_nothing_is_left_out():
