@@ -245,7 +245,7 @@ def test_questions_without_an_answer(encoder, data, tmp_path):
         (dict(space="grid", settings=["rate=1"], trials=3), "--trials is read by --space optuna"),
         (dict(space="grid", settings=["rate=0.1:1"]), "a grid takes lists"),
         (dict(space="grid", settings=["rate=1"], method="plain"), "plain has no options"),
-        (dict(space="grid", settings=["rate=1"], method="top-heads"), "learns nothing"),
+        (dict(space="grid", settings=["units=S3"], method="probe-shares"), "leaves no stopping part"),
     ):
         with pytest.raises((EvaluationError, OptionError), match=message):
             search(encoder, data, tmp_path / message.split()[0], recipe=RECIPE, **words)
