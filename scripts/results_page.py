@@ -79,10 +79,12 @@ def main() -> None:
     parser.add_argument("--machine", default="2 cores of an AMD EPYC (AVX2), CPU only")
     parser.add_argument("--extracted-by", default="", help="the `extract` command, which a run does not record")
     parser.add_argument("--figures", nargs="*", default=[])
+    parser.add_argument("--note", type=Path, help="Markdown that stands below the title, such as what changed since an earlier page")
     args = parser.parse_args()
     run = Run.open(args.run)
     model = Path(run.info["model"]["name"]).name
-    lines = [f"# {model} on {run.info['dataset']['name']}\n", f"{run.info['clips']['ok']} clips. Made on {args.machine} by\n", "```"]
+    note = [args.note.read_text().strip() + "\n"] if args.note else []
+    lines = [f"# {model} on {run.info['dataset']['name']}\n", *note, f"{run.info['clips']['ok']} clips. Made on {args.machine} by\n", "```"]
     lines += [c for c in [args.extracted_by, *commands(args.run)] if c]
     lines += [
         "```\n",

@@ -20,7 +20,7 @@ import pytest  # noqa: E402
 import soundfile  # noqa: E402
 import torch  # noqa: E402
 
-from tests.helpers import checkpoints, pictures  # noqa: E402
+from tests.helpers import checkpoints, pictures, published  # noqa: E402
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -97,6 +97,14 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("no ../shared beside the project: real weights and recordings are not at hand")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def published_heads(tmp_path_factory) -> Path:
+    """A file of the published layout whose blocks have the published means and spreads; see :mod:`tests.helpers.published`."""
+    path = tmp_path_factory.mktemp("published") / "heads.csv"
+    published.alike_heads().to_csv(path, index=False)
+    return path
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ ROOMS = (
         "spelling",
         "progress",
         "rounding",
+        "sampling",
         "media",
         "workers",
         "units",

@@ -11,13 +11,15 @@ from residual_audio.adaptation.attach import attached
 from residual_audio.adaptation.gain import ResiDual, gain_set, kept_axes, random_basis, starting_gains
 from residual_audio.adaptation.learner import GainLearner
 from residual_audio.adaptation.objective import CentroidBank, Objective, centred
+from residual_audio.adaptation.recipe import Recipe
 from residual_audio.adaptation.select import choose_places
 from residual_audio.adaptation.streams import cache_streams, entering, first_block, place_bases
-from residual_audio.adaptation.train import Course, Lesson, Training, find_rate, train_gains
+from residual_audio.adaptation.train import Course, Lesson, Training, find_rate, make_optimiser, train_gains
 from residual_audio.data import load_dataset
 from residual_audio.models import load_encoder
 from residual_audio.models.copies import Cores
 from residual_audio.models.recording import record
+from residual_audio.options import OptionError
 from residual_audio.spectra import Basis
 
 
@@ -165,6 +167,25 @@ def test_penalties_pull_gains_towards_one_and_zero(encoder, data, streams, resid
     course = Course(learner, lesson(data, objective(encoder, data)), Training(decay=0.5, l1=0.25))
     course.penalty()
     assert all(torch.allclose(p.grad, torch.tensor(2 * 0.5 * (3.0 - 1.0) + 0.25)) for p in learner.parameters)
+
+
+def test_the_optimisers_own_decay_is_that_of_adamw(streams, residual):
+    """Without a gradient, one step of AdamW only shrinks: p (1 − rate · weight decay), towards zero and not towards one."""
+    learner = GainLearner(residual, streams)
+    before = [p.detach().clone() for p in learner.parameters]
+    for parameter in learner.parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    make_optimiser(learner, "adamw", 0.1, weight_decay=0.5).step()
+    for parameter, old in zip(learner.parameters, before, strict=True):
+        torch.testing.assert_close(parameter.detach(), old * (1 - 0.1 * 0.5))
+    with pytest.raises(OptionError, match="Adam has none of its own"):
+        Recipe(weight_decay=0.1, optimiser="adam").check(["residual"])
+    assert Recipe(weight_decay=0.1).options("gains").training(0.1, 0).weight_decay == 0.1
+
+
+def test_a_lesson_may_be_stopped_by_its_own_clips_where_that_is_asked_for(encoder, data):
+    rows = np.arange(9)
+    assert Lesson(rows, rows, torch.from_numpy(data.targets), 12, objective(encoder, data), trusting=True).trusting
 
 
 def test_centroid_logits_leave_the_clip_out():

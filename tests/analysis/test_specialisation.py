@@ -1,6 +1,9 @@
 """Groups and map of fingerprints against scipy and scikit-learn; activation by class against loops."""
 
 import builtins
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -150,6 +153,28 @@ def test_with_umap_auto_is_umap_if_there_are_heads_enough(monkeypatch):
     assert xy[[0, 1, 2, 4]].tolist() == [[4.0, 4.0]] * 4
     assert xy[3].isnan().all()
     assert fingerprint_map(spectra[:8], method="auto").method == "pca"
+
+
+UMAP = """
+import torch
+from residual_audio.analysis.specialisation import fingerprint_map
+decay = torch.cat([torch.linspace(0.2, 0.3, 6), torch.linspace(2.0, 2.1, 6)])
+spectra = torch.exp(-decay[:, None] * torch.arange(8.0))
+spectra[3] = 0.0
+maps = [fingerprint_map(spectra, seed, "umap").xy for seed in (3, 3)]
+assert torch.equal(maps[0].nan_to_num(), maps[1].nan_to_num()), "a seed gives one map"
+assert maps[0][3].isnan().all()
+first, second = maps[0][[0, 1, 2, 4, 5]], maps[0][6:]
+apart, inside = torch.cdist(first, second).min(), max(torch.cdist(part, part).max() for part in (first, second))
+assert apart > 2 * inside, (apart, inside)
+"""
+
+
+def test_umap_itself_tells_families_apart():
+    """The real umap-learn, in a process of its own that interprets what Numba would compile for most of a minute."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", UMAP], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 CLASSES = 4

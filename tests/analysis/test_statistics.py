@@ -17,6 +17,7 @@ from statsmodels.stats.weightstats import ttest_ind
 
 from residual_audio.analysis.group_tests import cohens_d_interval, stars
 from residual_audio.analysis.statistics import dataset_tests, pairwise, stage_tests, trend
+from residual_audio.reproduction.published import HERE
 
 PLACES = [(0, 0, 3), (0, 1, 3), (1, 0, 6), (2, 0, 5), (2, 1, 5)]  # stage, block, heads
 PUBLISHED = {"pca_90": "pca_90", "pca_99": "pca_99", "twonn": "twonn", "pr": "participation_ratio", "eff_rank": "effective_rank",
@@ -350,8 +351,8 @@ def test_units_do_not_matter(shift, scale):
 
 
 @pytest.fixture(scope="module")
-def published(shared) -> pd.DataFrame:
-    table = pd.read_csv(shared / "published" / "msclap2023-esc50-heads.csv")
+def published(published_heads) -> pd.DataFrame:
+    table = pd.read_csv(published_heads)
     place = table["head_id"].str.extract(r"L(\d+)_B(\d+)_H(\d+)").astype(int)
     place.columns = ["stage", "block", "head"]
     depth = place.groupby(["stage", "block"]).ngroup().rename("depth")
@@ -369,8 +370,8 @@ def test_published_anova(published):
     assert (table.p < 0.001).all()
 
 
-def test_published_stage_and_block_means(published, shared):
-    figures = pd.read_csv(shared / "published" / "tables.csv").query("dataset == 'ESC-50'")
+def test_published_stage_and_block_means(published):
+    figures = pd.read_csv(HERE / "tables.csv").query("dataset == 'ESC-50'")
     printed_to = {"evr_1": 0.001, "stage": 0.1, "block": 0.01}
     file_to = {"pca_90": 0, "pca_99": 0}  # whole numbers there; the rest has two decimals, which can move a mean by 0.005
     for _, one in figures.iterrows():

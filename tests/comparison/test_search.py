@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from safetensors import safe_open
 from typer.testing import CliRunner
 
@@ -20,6 +21,7 @@ from residual_audio.comparison.search import nested_accuracy, order, search
 from residual_audio.comparison.space import Range, grid_trials, parse_space, stage_trials
 from residual_audio.data import load_dataset
 from residual_audio.evaluation import EvaluationError
+from residual_audio.evaluation.folds import fold_parts
 from residual_audio.extraction import StoreError
 from residual_audio.models import load_encoder
 from residual_audio.options import OptionError
@@ -132,6 +134,25 @@ def test_a_grid_is_the_whole_product():
         parse_space(["mean=kept"])
 
 
+def test_the_constants_of_a_preset_are_searched_without_the_test(encoder, data, tmp_path):
+    """It trains nothing: what orders the trials is how the stopping part is classified, from the kept embeddings."""
+    settings = ["leading=1", "blocks=0-1,2"]
+    result = search(encoder, data, tmp_path, "grid", Recipe(), settings=settings, method="prune-early")
+    assert len(result.table) == 2
+    assert (result.table.trained == 0).all()
+    prompts = [f"this is the sound of {data.names[label]}" for label in data.labels]
+    texts = torch.nn.functional.normalize(encoder.embed_text(prompts), dim=-1)
+    for tried in result.tried:
+        folder = tmp_path / "trials" / tried.trial.name / "comparison" / "embeddings"
+        for fold, parts in fold_parts(data):
+            with safe_open(folder / f"prune-early-fold{fold}-repeat0.safetensors", "pt") as file:
+                kept = file.get_tensor("embeddings")
+            every = torch.zeros(len(data), kept.shape[1])
+            every[np.union1d(parts.seen, parts.test)] = kept
+            answers = (every[parts.stop] @ texts.T).argmax(1).numpy()
+            assert tried.stopping[fold, 0] == pytest.approx((answers == data.targets[parts.stop]).mean())
+
+
 def test_trials_are_ranked_by_the_stopping_part_alone(found):
     """The score is recomputed from the files; the test accuracy stands beside it and orders nothing."""
     out, result = found
@@ -223,8 +244,8 @@ def test_questions_without_an_answer(encoder, data, tmp_path):
         (dict(space="grid", settings=["rate=1"], kind="mlps"), "--kind is read by --space stages"),
         (dict(space="grid", settings=["rate=1"], trials=3), "--trials is read by --space optuna"),
         (dict(space="grid", settings=["rate=0.1:1"]), "a grid takes lists"),
-        (dict(space="grid", settings=["rate=1"], method="plain"), "learns nothing"),
-        (dict(space="grid", settings=["rate=1"], method="top-heads"), "learns nothing"),
+        (dict(space="grid", settings=["rate=1"], method="plain"), "plain has no options"),
+        (dict(space="grid", settings=["units=S3"], method="probe-shares"), "leaves no stopping part"),
     ):
         with pytest.raises((EvaluationError, OptionError), match=message):
             search(encoder, data, tmp_path / message.split()[0], recipe=RECIPE, **words)

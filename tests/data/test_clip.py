@@ -41,20 +41,45 @@ def test_a_clip_without_a_group_is_its_own():
 
 def test_limited_takes_the_first_of_each_class_in_turn():
     data = dataset("a", "a", "a", "b", "b", "c")
-    assert [c.id for c in data.limited(4).clips] == ["0", "1", "3", "5"]
-    assert data.limited(2).labels == ("a", "b")
+    assert [c.id for c in data.limited(4, "first").clips] == ["0", "1", "3", "5"]
+    assert data.limited(2, "first").labels == ("a", "b")
     assert len(data.limited(99)) == 6
-    assert data.limited(4).notes == {"limit": 4}
+    assert data.limited(4, "first").notes == {"limit": 4, "sample": "first"}
+    with pytest.raises(DataError, match="unknown sample 'last'; one of stratified, first"):
+        data.limited(4, "last")
 
 
-def test_limited_with_a_seed_is_random_even_and_in_order():
+def test_limited_is_stratified_seeded_and_in_order():
     data = dataset(*(c for c in "abc" for _ in range(50)))
     drawn = data.limited(30, seed=1)
     assert Counter(c.label for c in drawn.clips) == {"a": 10, "b": 10, "c": 10}
     assert drawn.clips == data.limited(30, seed=1).clips != data.limited(30, seed=2).clips
-    assert drawn.clips != data.limited(30).clips
+    assert drawn.clips != data.limited(30, "first").clips
     assert np.all(np.diff([int(c.id) for c in drawn.clips]) > 0)
-    assert drawn.notes == {"limit": 30, "limit_seed": 1}
+    assert drawn.notes == {"limit": 30, "sample": "stratified", "sample_seed": 1}
+
+
+@pytest.mark.parametrize("count", [7, 50, 101, 250, 333])
+def test_a_draw_is_even_over_classes_and_folds(count):
+    """As in ESC-50, files are listed fold by fold, so that the first clips of each class are of the first folds."""
+    clips = [Clip(f"{f}-{k}-{i}", "x.wav", f"c{k:02d}", fold=f) for f in range(1, 6) for k in range(10) for i in range(8)]
+    data = make_dataset("test", clips, folds="official")
+    drawn = data.limited(count)
+    for counted in (
+        Counter(c.label for c in drawn.clips),
+        Counter(c.fold for c in drawn.clips),
+        *(Counter(c.fold for c in drawn.clips if c.label == label) for label in data.labels if count >= 50),
+    ):
+        assert max(counted.values()) - min(counted.values()) <= 1
+    assert len(drawn) == count
+    assert {c.fold for c in data.limited(50, "first").clips} == {1}
+
+
+def test_a_draw_takes_what_rare_classes_and_folds_have():
+    clips = [Clip(f"a{i}", "x.wav", "a", fold=1 + i % 5) for i in range(50)] + [Clip(f"b{i}", "x.wav", "b", fold=2) for i in range(3)]
+    drawn = make_dataset("test", clips, folds="official").limited(20)
+    assert Counter(c.label for c in drawn.clips) == {"a": 17, "b": 3}
+    assert sorted(Counter(c.fold for c in drawn.clips if c.label == "a").values()) == [3, 3, 3, 4, 4]
 
 
 def test_only_drops_classes_that_vanish():

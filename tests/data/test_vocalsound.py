@@ -46,7 +46,7 @@ def test_subset_is_even_seeded_and_recorded(root):
     assert Counter(c.label for c in data.clips) == dict.fromkeys(data.labels, 3)
     assert data.clips == load_dataset("vocalsound", root, subset=18).clips
     assert data.clips != load_dataset("vocalsound", root, subset=18, seed=1).clips
-    assert (data.notes["limit"], data.notes["limit_seed"]) == (18, 0)
+    assert (data.notes["limit"], data.notes["sample_seed"]) == (18, 0)
 
 
 @pytest.mark.parametrize("folder", ["audio_44k", "data_44k"])

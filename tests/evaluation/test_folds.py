@@ -104,3 +104,19 @@ def test_a_class_of_one_group_is_learned_from_and_not_stopped_on():
             for c in (0, 2):
                 assert c in data.targets[parts.train] or c not in data.targets[parts.seen]
                 assert c not in data.targets[parts.stop]
+
+
+def test_parts_of_the_report():
+    """The first 250 clips of a training split give the basis, all others are learned from and stopped on; the test is apart."""
+    clips = [Clip(str(i), f"{i}.wav", "ab"[i % 2], fold=1 + i % 5) for i in range(1000)]
+    data = make_dataset("test", clips, "official")
+    for fold, parts in fold_parts(data, parts="report"):
+        split = np.array([i for i in range(1000) if 1 + i % 5 != fold])
+        assert parts.basis.tolist() == split[:250].tolist()
+        assert parts.train.tolist() == parts.stop.tolist() == split[250:].tolist()
+        assert parts.trusting
+        assert not set(parts.seen.tolist()) & set(parts.test.tolist())
+        assert len(parts.seen) + len(parts.test) == 1000
+    few = make_dataset("test", clips[:40], "official")
+    assert all(len(parts.basis) == len(parts.train) == 16 for _, parts in fold_parts(few, parts="report")), "half of fewer than 500"
+    assert not any(parts.trusting for _, parts in fold_parts(data))

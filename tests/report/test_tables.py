@@ -274,8 +274,8 @@ def test_undefined_values_are_dashes():
 
 
 @pytest.fixture(scope="module")
-def published(shared) -> pd.DataFrame:
-    table = pd.read_csv(shared / "published" / "msclap2023-esc50-heads.csv")
+def published(published_heads) -> pd.DataFrame:
+    table = pd.read_csv(published_heads)
     place = table["head_id"].str.extract(r"L(\d+)_B(\d+)_H\d+").astype(int).set_axis(["stage", "block"], axis=1)
     names = {"pr": "participation_ratio", "eff_rank": "effective_rank", "evr_pc1": "evr_1"}
     return pd.concat([place, table.rename(columns=names)], axis=1).assign(n=2000, depth=place.groupby(["stage", "block"]).ngroup())

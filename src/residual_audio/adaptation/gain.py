@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..options import OptionError
 from ..spectra import Basis
 from .forms import FORMS, form_of
 from .select import Place
@@ -105,7 +106,7 @@ def kept_axes(basis: Basis, kept: int | float | None) -> int:
 
 def starting_gains(basis: Basis, axes: int, start: float | None) -> Float[Tensor, "unit axis"]:
     """Ones; or ones on the leading axes that explain the share ``start`` of a unit's variance and zeros on the rest (the papers: 0.95)."""
-    gain = torch.ones(len(basis.variance), axes, dtype=basis.axes.dtype)
+    gain = torch.ones(len(basis.variance), min(axes, basis.variance.shape[-1]), dtype=basis.axes.dtype)
     if start is None:
         return gain
     before = (basis.variance.cumsum(-1) - basis.variance) / basis.variance.sum(-1, keepdim=True).clamp_min(1e-300)
@@ -115,26 +116,29 @@ def starting_gains(basis: Basis, axes: int, start: float | None) -> Float[Tensor
 @dataclass(frozen=True)
 class Shape:
     """What of a basis is changed and how: the ``form`` of heads, that of ``wide`` places, how many axes are ``kept`` or, with the others
-    dropped, ``retain``-ed, and where gains ``start``."""
+    dropped, ``retain``-ed, and where gains ``start``. ``band``: only the axes from the first to the last of it, counted from one."""
 
     form: str = "gains"
     wide: str | None = None
     kept: int | float | None = None
     retain: int | float | None = None
     start: float | None = None
+    band: tuple[int, int] | None = None
 
 
 def gain_set(place: Place, basis: Basis, shape: Shape = Shape()) -> GainSet:
-    """The numbers of a form at their start, on the leading axes of a basis."""
-    axes = kept_axes(basis, shape.kept if shape.retain is None else shape.retain)
-    form = form_of(place.kind, axes, shape.form, shape.wide)
+    """The numbers of a form at their start, on the leading axes of a basis, or on those of a band."""
+    first, last = (1, kept_axes(basis, shape.kept if shape.retain is None else shape.retain)) if shape.band is None else shape.band
+    if first > (known := basis.variance.shape[-1]):
+        raise OptionError(f"--components: {place.label} has {known} axes, none from {first} on")
+    changed = slice(first - 1, last)
+    axes, variance = basis.axes[:, changed], basis.variance[:, changed]
+    form = form_of(place.kind, axes.shape[1], shape.form, shape.wide)
     if shape.start is None or form.start is None:
-        values = torch.full((len(basis.variance), form.count(axes)), form.neutral, dtype=basis.axes.dtype)
+        values = torch.full((len(variance), form.count(axes.shape[1])), form.neutral, dtype=basis.axes.dtype)
     else:
-        values = form.start(starting_gains(basis, axes, shape.start))
-    return GainSet(
-        place, basis.axes[:, :axes], basis.mean, basis.variance[:, :axes], values, form.name, truncated=shape.retain is not None
-    )  # fmt: skip
+        values = form.start(starting_gains(basis, last, shape.start)[:, changed])
+    return GainSet(place, axes, basis.mean, variance, values, form.name, truncated=shape.retain is not None)
 
 
 def random_basis(basis: Basis, seed: int) -> Basis:

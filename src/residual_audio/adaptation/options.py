@@ -71,6 +71,14 @@ def check_axes(flag: str, number: int | float | None) -> None:
         raise OptionError(f"{flag}: {number} is neither a number of axes nor a share between 0 and 1")
 
 
+def first_to_last(flag: str, text: str, least: int) -> tuple[int, int]:
+    """``"5-15"`` → (5, 15), both included; a single number stands for itself."""
+    first, dash, last = text.strip().partition("-")
+    if not first.isdigit() or not (last if dash else first).isdigit() or not least <= int(first) <= int(last or first):
+        raise OptionError(f"{flag}: {text!r} is no FIRST-LAST such as {least}-{least + 2}, counted from {least}")
+    return int(first), int(last or first)
+
+
 @dataclass(frozen=True)
 class Kept(MethodOptions):
     """Which axes are changed."""
@@ -91,12 +99,24 @@ class Retained(Kept):
     retain: int | float | None = option(
         None, "Axes that are changed, as with --kept, while the others are dropped, as in the paper. Default: nothing is dropped."
     )
+    components: str | None = option(
+        None, "Change only the axes FIRST-LAST, counted from one, such as 5-15; others pass unchanged. Default: all."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_axes("--retain", self.retain)
         if self.kept is not None and self.retain is not None:
             raise OptionError("--kept lets other axes pass and --retain drops them; give one of the two")
+        if self.components is not None:
+            first_to_last("--components", self.components, 1)
+            if self.kept is not None or self.retain is not None:
+                raise OptionError("--components names the axes that --kept and --retain count; give one of them")
+
+    @property
+    def band(self) -> tuple[int, int] | None:
+        """The axes that are changed, where they are named: first and last, counted from one."""
+        return None if self.components is None else first_to_last("--components", self.components, 1)
 
 
 @dataclass(frozen=True)
@@ -139,12 +159,22 @@ class Loop(Aimed):
         0.0, "Weight of the squared distance of clips' embeddings from the old model's: keeps its other answers.", least=0
     )
 
+    weight_decay: float = option(
+        0.0, "The optimiser's own decay, towards zero, as in a published report (adamw, schedulefree); --decay pulls towards the start.",
+        least=0,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weight_decay and self.optimiser == "adam":
+            raise OptionError("--weight-decay is of adamw and schedulefree; Adam has none of its own")
+
     def training(self, rate: float, seed: int, l1: float = 0.0) -> Training:
         """For the loop; a rate of zero looks for one."""
         from .train import Training
 
         return Training(
-            self.epochs, self.patience, self.batch_size, self.optimiser, rate or None, self.decay, l1, seed
+            self.epochs, self.patience, self.batch_size, self.optimiser, rate or None, self.decay, l1, seed, weight_decay=self.weight_decay
         )  # fmt: skip
 
 
@@ -175,7 +205,24 @@ class GainLoop(EncoderLoop):
 
 @dataclass(frozen=True)
 class PresetOptions(Axes):
-    """What presets read: gains that follow from a spectrum, without training."""
+    """What presets read: gains that follow from a spectrum, without training. Every preset has blocks of its own to start with."""
+
+    blocks: str = option("0-1", "Blocks whose heads a preset changes, FIRST-LAST, counted from zero through all stages.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.block_range  # noqa: B018
+
+    @property
+    def block_range(self) -> tuple[int, int]:
+        return first_to_last("--blocks", self.blocks, 0)
+
+
+@dataclass(frozen=True)
+class LouderOptions(PresetOptions):
+    """Of presets that amplify."""
+
+    factor: float = option(1.5, "Gain of the axes that a preset makes louder; the report names no number.", least=0)
 
 
 @dataclass(frozen=True)

@@ -107,8 +107,8 @@ class FoldTask:
     def lesson(self, towards: str, scale: float | None, keep: float = 0.0) -> Lesson:
         """``keep``: how much embeddings are held to those of the model as it is."""
         objective = self.objective(towards, scale)
-        plain, unlabelled = self.setting.every, self.setting.unlabelled
-        return Lesson(self.parts.train, self.parts.stop, self.targets, self.classes, objective, keep, plain, unlabelled)
+        parts, plain, unlabelled = self.parts, self.setting.every, self.setting.unlabelled
+        return Lesson(parts.train, parts.stop, self.targets, self.classes, objective, keep, plain, unlabelled, parts.trusting)
 
     def fitted(self, embeddings: Float[Tensor, "clip d"], classifier: Classifier) -> Fitted:
         """A classifier of every clip that is not in the test; ``embeddings`` of all clips."""

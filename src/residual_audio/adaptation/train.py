@@ -26,7 +26,8 @@ Epoch = dict[str, float]
 @dataclass(frozen=True)
 class Training:
     """How parameters are learned. ``decay`` pulls towards their neutral value or their start (gains: one), ``l1`` towards zero;
-    ``rate=None``: find one. ``precision``: of the products of a step; the stopping part is always judged in float32."""
+    ``rate=None``: find one. ``weight_decay`` is the optimiser's own, which pulls towards zero. ``precision``: of the products of a step;
+    the stopping part is always judged in float32."""
 
     epochs: int = 40
     patience: int = 6
@@ -37,6 +38,7 @@ class Training:
     l1: float = 0.0
     seed: int = 0
     precision: str = "float32"
+    weight_decay: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Lesson:
 
     ``keep``: weight of the squared distance of unit embeddings from those of the ``plain`` model, which bounds how far any answer moves: on
     the clips ``unlabelled``, as many per step as are learned from, or where there are none, on those that are learned from.
+    ``trusting``: the clips to learn from and to stop by may be the same, as in a published report.
     """
 
     train: Rows
@@ -55,9 +58,10 @@ class Lesson:
     keep: float = 0.0
     plain: Tensor | None = None
     unlabelled: Rows = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    trusting: bool = False
 
     def __post_init__(self) -> None:
-        if set(self.train.tolist()) & set(self.stop.tolist()):
+        if not self.trusting and set(self.train.tolist()) & set(self.stop.tolist()):
             raise ValueError("the training and the stopping part overlap")
 
 
@@ -87,8 +91,8 @@ def training_table(history: list[Epoch]) -> pd.DataFrame:
     return table.assign(kept=table["epoch"] == best_epoch(history)["epoch"]) if history else table
 
 
-def make_optimiser(learner: Learner, kind: str, rate: float) -> torch.optim.Optimizer:
-    """Decay is part of the loss (it pulls towards the start, not towards zero), so none is given here."""
+def make_optimiser(learner: Learner, kind: str, rate: float, weight_decay: float = 0.0) -> torch.optim.Optimizer:
+    """Our decay is part of the loss (it pulls towards the start); ``weight_decay`` is AdamW's own, towards zero."""
     scales = getattr(learner, "scales", [1.0] * len(learner.parameters))
     parameters = [
         {"params": [p for p, s in zip(learner.parameters, scales, strict=True) if s == scale], "lr": rate * scale, "scale": scale}
@@ -97,9 +101,9 @@ def make_optimiser(learner: Learner, kind: str, rate: float) -> torch.optim.Opti
     if kind == "schedulefree":
         from schedulefree import AdamWScheduleFree
 
-        optimiser: torch.optim.Optimizer = AdamWScheduleFree(parameters, lr=rate, weight_decay=0.0)
+        optimiser: torch.optim.Optimizer = AdamWScheduleFree(parameters, lr=rate, weight_decay=weight_decay)
         return optimiser
-    return (torch.optim.AdamW if kind == "adamw" else torch.optim.Adam)(parameters, lr=rate, weight_decay=0.0)
+    return (torch.optim.AdamW if kind == "adamw" else torch.optim.Adam)(parameters, lr=rate, weight_decay=weight_decay)
 
 
 def switch(optimiser: torch.optim.Optimizer, mode: Literal["train", "eval"]) -> None:
@@ -229,7 +233,7 @@ def train(learner: Learner, lesson: Lesson, how: Training, advance: Callable[[Ep
     """
     rate = find_rate(learner, lesson, how) if how.rate is None else how.rate
     course = Course(learner, lesson, how)
-    optimiser, rng = make_optimiser(learner, how.optimiser, rate), np.random.default_rng(how.seed)
+    optimiser, rng = make_optimiser(learner, how.optimiser, rate, how.weight_decay), np.random.default_rng(how.seed)
     loss, accuracy = course.evaluate()
     history = [{"epoch": 0, "train_loss": float("nan"), "stop_loss": loss, "stop_accuracy": accuracy}]
     best, kept, waited = (accuracy, -loss), [p.detach().clone() for p in learner.parameters], 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 
+from ..sampling import stratified_rows
 from .flat import flat_reference
 from .groups import Draws, Rows, draw_clips, group_codes
 from .views import StoredRun
@@ -32,10 +33,10 @@ class Sample:
 
 
 def sample_of(run: StoredRun, points: int | None, count: int, seed: int) -> Sample:
-    """All clips of a run, or at most ``points`` of them, and ``count`` draws of one clip per group."""
+    """All clips of a run, or at most ``points`` of them, evenly over classes and folds, and ``count`` draws of one clip per group."""
     total, rows = len(run.clips), None
     if points is not None and points < total:
-        rows = np.sort(np.random.default_rng(seed).choice(total, points, replace=False))
+        rows = np.array(stratified_rows(list(run.clips.label), list(run.clips.fold), points, seed))
     groups = group_codes(run.clips, rows)
     return Sample(rows, groups, draw_clips(groups, count, seed))
 

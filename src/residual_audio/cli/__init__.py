@@ -24,6 +24,7 @@ from . import (
     reproduce,
     retrieve,
     search,
+    sweep,
     truncate,
     zero_shot,
 )
@@ -56,6 +57,7 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "compare": compare.compare,
         "few-shot": few_shot.few_shot,
         "search": search.search,
+        "sweep": sweep.sweep,
         "truncate": truncate.truncate,
         "reproduce": reproduce.reproduce,
     },

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ..analysis import Analysis
-    from ..units import UnitTable
 
 
 @helped(more=measures_help)

@@ -13,7 +13,8 @@ import typer
 
 from ..adaptation.methods import METHODS
 from ..adaptation.recipe import Recipe, all_options
-from ..options import Options, OptionSpec, option, option_specs
+from ..options import OptionError, Options, OptionSpec, option, option_specs
+from ..sampling import SAMPLES
 from .checks import check_device, check_model
 
 if TYPE_CHECKING:
@@ -45,7 +46,11 @@ class Data(Options):
 
     data_root: str | None = option(None, "Where the dataset lies on disk; for a table: where its clips lie.")
     download: bool = option(False, "Fetch the dataset if it is not there (checksums are verified).")
-    limit: int | None = option(None, "Use at most so many clips, spread over the classes.", least=1)
+    limit: int | None = option(None, "Use at most so many clips: evenly over the classes and their folds, see --sample.", least=1)
+    sample: str = option(
+        "stratified", "What --limit keeps: stratified, drawn with --sample-seed; or first, the first of each class.", choices=tuple(SAMPLES)
+    )
+    sample_seed: int = option(0, "Seed of the stratified draw.", least=0)
     group: str | None = option(
         None, "Which clips belong together: the column of a table or hf: dataset, or for folder: a pattern whose brackets match the group."
     )
@@ -60,10 +65,21 @@ class Data(Options):
         from ..data import load_dataset
         from .screen import warnings_told
 
+        self.check_sample()
         options |= {key: value for key in COLUMNS if (value := getattr(self, key)) is not None}
         with warnings_told():
             loaded = load_dataset(name, root=self.data_root, download=self.download, **options)
-        return loaded if self.limit is None else loaded.limited(self.limit)
+        return self.limited(loaded)
+
+    def limited(self, dataset: Dataset) -> Dataset:
+        return dataset if self.limit is None else dataset.limited(self.limit, self.sample, self.sample_seed)
+
+    def check_sample(self) -> None:
+        """Refuse a way to draw where nothing is drawn."""
+        if self.limit is None and (self.sample, self.sample_seed) != (Data.sample, Data.sample_seed):
+            raise OptionError("--sample and --sample-seed say which clips --limit keeps; give --limit too")
+        if self.sample == "first" and self.sample_seed != Data.sample_seed:
+            raise OptionError("--sample-seed is of --sample stratified; the first clips are not drawn")
 
 
 @dataclass(frozen=True)

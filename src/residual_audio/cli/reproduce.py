@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ..options import words
 from .checks import check_file, check_model, writable
 from .options import Data, Machine, open_model, takes
-from .reproduce_screen import OFFLINE, listing, remark, show, show_heads
+from .reproduce_screen import OFFLINE, listing, remark, show, show_findings, show_heads, show_pairs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,8 +27,12 @@ def reproduce(
     tables: Annotated[
         list[str] | None, typer.Argument(metavar="TABLE", help="Published tables by name, or all; without any, they are listed.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Another model than the published one; then nothing is compared.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="Another dataset than the published ones; then nothing is compared.")] = None,
+    model: Annotated[
+        str, typer.Option(help="Other models than the published one, comma-separated; then nothing is compared but findings.")
+    ] = "",
+    dataset: Annotated[
+        str, typer.Option(help="Other datasets than the published ones, comma-separated; then nothing is compared but findings.")
+    ] = "",
     published: Annotated[
         bool | None,
         typer.Option("--published/--no-published", help="Compare, or do not; needed where --model is a local copy of the published one."),
@@ -49,45 +54,61 @@ def reproduce(
 
     Without arguments, the tables are listed with the model and the data that they need. `OUT/tables` gets one table each
     (Parquet and CSV); extraction, ablation and finished folds lie under `OUT` and are used again.
-    `--data-root` is where the dataset lies, or of several datasets the folder that holds them; `--limit` draws in proportion to the
-    classes.
+    `--data-root` is where the dataset lies, or of several datasets the folder that holds them.
+
+    Below each table stands what was found there (a sign, an order, a trend), and whether it holds in ours. This runs on any models and
+    datasets, each with each: `OUT/tables/reproduce_findings` has one row per finding and pair.
 
     ```
     residual-audio reproduce
     residual-audio reproduce seed1-1 seed1-fig2 --data-root ~/data/ESC-50 --published-heads heads.csv --out runs/reproduce
     residual-audio reproduce all --download --out runs/reproduce
-    residual-audio reproduce all --model tiny --dataset synthetic-timbre --limit 120 --epochs 3
+    residual-audio reproduce all --model tiny --dataset notes --limit 120 --epochs 3
+    residual-audio reproduce seed1-1 seed1-fig2 --model tiny,laion/clap-htsat-unfused --dataset notes,synthetic-timbre --out runs/findings
     ```
     """
     writable(out)
-    if model is not None:
-        check_model(model)
+    for name in words(model):
+        check_model(name)
     if published_heads is not None:
         check_file(published_heads, "--published-heads")
+    from ..report.figures import draw
     from ..reproduction.published import published_figures
-    from ..reproduction.reproduce import HEADS, choose
+    from ..reproduction.reproduce import HEADS, choose, folder_name
     from ..reproduction.reproduce import reproduce as run_reproduction
     from ..reproduction.targets import TARGETS
     from .screen import say, tell
 
-    if not choose(tables or [], once=dataset is not None) and published_heads is None:
+    models, datasets = words(model), words(dataset)
+    if not choose(tables or [], once=bool(datasets)) and published_heads is None:
         listing(TARGETS)
         return
-    compared = published if published is not None else model is None and dataset is None
-    opening = Opening(model, dataset, data, machine, seed)
+    data.check_sample()
+    compared = published if published is not None else not models and not datasets
+    opening = Opening(bool(models), bool(datasets), data, machine)
     figures = published_figures() if compared else None
 
-    def done(name: str, title: str, table: pd.DataFrame) -> None:
+    def done(name: str, title: str, table: pd.DataFrame, found: pd.DataFrame) -> None:
         if name == HEADS:
             show_heads(table, f"{title}, head by head")
         else:
             show(table, f"{name}: {TARGETS[name].what}\n{title}")
             remark(TARGETS[name], table, figures, epochs)
+            show_findings(found)
+            if out is not None:
+                several = len(models) > 1 or len(datasets) > 1
+                model_name, _, data_name = title.partition(" on ")
+                place = out / "figures" / folder_name(title) if several else out / "figures"
+                draw({f"reproduce_{name}": table}, place, {"model": model_name, "dataset": data_name})
 
     reproduction = run_reproduction(
-        tables or [], opening.encoder, opening.data, out, model=model, dataset=dataset, published=compared, protocol=protocol,
+        tables or [], opening.encoder, opening.data, out, models=models, datasets=datasets, published=compared, protocol=protocol,
         heads=published_heads, epochs=epochs, seed=seed, workers=machine.workers, tell=tell, done=done,
     )  # fmt: skip
+    if "reproduce_findings" in reproduction.tables:
+        show_pairs(reproduction.tables["reproduce_findings"])
+    for what, error in reproduction.errors.items():
+        say(f"left out: {what}: {error}")
     if out is not None:
         reproduction.write(out)
         say(f"tables: {out / 'tables'}")
@@ -95,41 +116,38 @@ def reproduce(
 
 @dataclass(frozen=True)
 class Opening:
-    """Where models and data come from: as published, or what replaces them."""
+    """Where models and data come from: as published, or what was named in their place."""
 
-    model: str | None
-    dataset: str | None
+    other_models: bool
+    other_data: bool
     source: Data
     machine: Machine
-    seed: int
 
-    def encoder(self, published: str) -> Encoder:
+    def encoder(self, name: str) -> Encoder:
         from ..models import EncoderError
 
         try:
-            return open_model(self.model or published, self.machine)
+            return open_model(name, self.machine)
         except EncoderError as error:
-            if self.model is not None:
+            if self.other_models:
                 raise
             raise EncoderError(
-                f"{error} A local copy of {published}: --model PATH --published. Without it, the same code runs by {OFFLINE}."
+                f"{error} A local copy of {name}: --model PATH --published. Without it, the same code runs by {OFFLINE}."
             ) from error
 
     def data(self, name: str, several: bool) -> Dataset:
-        """By its published name, drawn as published; ``several``: the root holds a folder for each."""
+        """By its published name, or by that of another; ``several``: the root holds a folder for each."""
         from ..data import DataError, load_dataset
-        from ..reproduction.bench import drawn
-        from ..reproduction.targets import DATA, DRAWN
+        from ..reproduction.targets import DATA
+        from .screen import warnings_told
 
-        limit, download = self.source.limit, self.source.download
+        known = name if self.other_data else DATA[name]
         root = Path(self.source.data_root).expanduser() if self.source.data_root else None
-        if self.dataset is not None:
-            loaded = load_dataset(self.dataset, root, download)
-            return loaded if limit is None else drawn(loaded, limit, self.seed)
-        root = root / DATA[name] if root and (several or (root / DATA[name]).is_dir()) else root
+        root = root / known if root and ((several and not self.other_data) or (root / known).is_dir()) else root
         try:
-            loaded = load_dataset(DATA[name], root, download)
+            with warnings_told():
+                return self.source.limited(load_dataset(known, root, self.source.download))
         except DataError as error:
+            if self.other_data:
+                raise
             raise DataError(f"{error}\nWithout it, the same code runs by {OFFLINE}.") from error
-        loaded = drawn(loaded, DRAWN[name], self.seed) if name in DRAWN else loaded
-        return loaded if limit is None else drawn(loaded, limit, self.seed)

@@ -9,10 +9,11 @@ if TYPE_CHECKING:
 
     from ..reproduction.targets import Target
 
-OFFLINE = "--model tiny --dataset synthetic-timbre"
+OFFLINE = "--model tiny --dataset notes"
 SHORT = {"pca_90": "PCA90", "pca_99": "PCA99", "twonn": "TwoNN", "participation_ratio": "PR", "effective_rank": "EffRank", "evr_1": "EVR1",
          "l_n": "L/N", "pca_99_difference": "Δ PCA99", "pca_99_cohens_d": "Cohen's d", "accuracy": "acc. %",
-         "accuracy_drop": "drop %", "entropy_pca_99_spearman": "ρ entropy", "entropy_drop_pearson": "r entropy",
+         "accuracy_drop": "drop %", "accuracy_gain": "gain", "accuracy_median": "median %", "accuracy_least": "least %",
+         "accuracy_most": "most %", "accuracy_std": "std", "entropy_pca_99_spearman": "ρ entropy", "entropy_drop_pearson": "r entropy",
          "similarity_within": "within stages", "similarity_between": "between stages", "similarity_ratio": "ratio"}  # fmt: skip
 
 
@@ -67,13 +68,15 @@ def show(table: pd.DataFrame, title: str) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Column, Table
 
-    from ..reproduction.rows import AS_PUBLISHED, BOTH, OURS
+    from ..reproduction.rows import AS_PUBLISHED, BOTH, CLOSE, OURS
     from .screen import console
 
     compared, several = "published" in table, table.dataset.nunique() > 1
     table = table.assign(within_std=table.within_std.fillna(False), as_printed=table.as_printed.fillna(False)) if compared else table
     right = {"justify": "right", "no_wrap": True}
-    ways = [w for w in ((AS_PUBLISHED, BOTH), (OURS,)) if table.protocol.isin(w).any()]
+    table = table[~table.measure.str.startswith("accuracy_fold_")]
+    first = next((way, BOTH) for way in (CLOSE, AS_PUBLISHED, BOTH, OURS) if (table.protocol == way).any())
+    ways = [w for w in (first, (OURS,)) if table.protocol.isin(w).any()]
     columns = [Column("published", **right)] if compared else []  # type: ignore[arg-type]
     for way in ways:
         columns += [Column(way[0], **right), *([Column("Δ", **right)] if compared else [])]  # type: ignore[arg-type]
@@ -115,9 +118,45 @@ def remark(target: Target, table: pd.DataFrame, figures: pd.DataFrame | None, ep
             lines.append(f"note: {target.note}")
         if table.measure.isin(SIBLINGS).any():
             lines.append(f"note: {SIBLING_NOTE}")
-    if epochs is not None and target.table == "kfold":
+    if target.differs and (table.protocol != "our defaults").any():
+        lines.append(f"not theirs, or not known to be: {'; '.join(target.differs)}")
+    if epochs is not None and (table.level == "method").any():
         lines.append(f"trained for {epochs} epochs at most: a quick look")
     console.print("\n".join(lines), soft_wrap=True)
+
+
+def verdict(holds: bool | None) -> str:
+    return "cannot be asked" if holds is None or holds != holds else "holds" if holds else "fails"
+
+
+def show_findings(found: pd.DataFrame) -> None:
+    """One line per published finding of this table, by each protocol."""
+    from .screen import console
+
+    for (text, source), rows in found.groupby(["text", "source"], sort=False) if len(found) else ():
+        alike = rows.said.nunique() == 1 and rows.holds.nunique(dropna=False) == 1
+        shown = rows.head(1) if alike else rows
+        ways = [f"{verdict(r.holds)}{'' if alike else f' {r.protocol}'} ({r.said})" for r in shown.itertuples()]
+        console.print(f"finding ({source}): {text}: {'; '.join(ways)}", soft_wrap=True, markup=False)
+
+
+def show_pairs(found: pd.DataFrame) -> None:
+    """Of several models or datasets: in how many pairs each finding holds."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Column, Table
+
+    from .screen import console
+
+    if len(found[["model", "dataset"]].drop_duplicates()) < 2:
+        return
+    columns = Column("protocol", no_wrap=True), "holds", "fails", "fails on"
+    screen = Table("finding", *columns, title="Published findings on every pair of model and dataset", box=SIMPLE_HEAD)
+    for (text, protocol), rows in found.groupby(["text", "protocol"], sort=False):
+        asked = rows[rows.holds.notna()]
+        wrong = asked[~asked.holds.astype(bool)]
+        where = ", ".join(f"{r.model} on {r.dataset}" for r in wrong.itertuples())
+        screen.add_row(text, protocol, str(len(asked) - len(wrong)), str(len(wrong)), where)
+    console.print(screen)
 
 
 def show_heads(table: pd.DataFrame, title: str) -> None:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from ..comparison.search import Search
 
 SHOWN = 15
-TRAINED = [name for name, method in METHODS.items() if method.trained]
+ABLE = [name for name, method in METHODS.items() if method.searchable]
 
 
 @helped(classifier=classifier_help)
-@takes(recipe=of_methods(TRAINED), protocol=Protocol, data=Data, machine=Machine, loading=Loading)
+@takes(recipe=of_methods(ABLE), protocol=Protocol, data=Data, machine=Machine, loading=Loading)
 def search(
     model: ModelArgument,
     dataset: DatasetArgument,
@@ -50,7 +50,7 @@ def search(
         ),
     ] = None,
     trials: Annotated[int | None, typer.Option(min=1, help="How many draws `optuna` makes; default: 20.")] = None,
-    method: Annotated[str, typer.Option(help=f"The method to search with: {', '.join(TRAINED)}.")] = "residual",
+    method: Annotated[str, typer.Option(help=f"The method to search with: {', '.join(ABLE)}.")] = "residual",
 ) -> None:
     """Try many recipes and choose one honestly: by accuracy on the stopping part of the training folds, never by the test folds.
 
@@ -60,6 +60,7 @@ def search(
     ```
     residual-audio search tiny notes --space stages --rate 0.1 --out runs/stages-notes
     residual-audio search tiny notes --space grid --units "S3 heads" --set rate=0.02,0.1 --set mean=keep,drop --out runs/grid
+    residual-audio search tiny notes --space grid --method prune-early --set leading=2,3 --set blocks=0-1,0-3 --out runs/presets
     residual-audio search tiny notes --space optuna --set rate=1e-3:1:log --set kept=2:8 --trials 30 --out runs/draws
     ```
     """

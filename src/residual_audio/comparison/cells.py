@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from safetensors import safe_open
 from torch import Tensor
 
+from ..adaptation.methods import METHODS
 from ..adaptation.recipe import Recipe
 from ..adaptation.task import Adaptation, FoldTask
 from ..adaptation.tuning import label_share, learn
@@ -84,7 +85,7 @@ def write(store: Store, name: str, tensors: dict[str, Tensor], said: dict[str, A
 class Adapted:
     """What a method left on a fold: embeddings of all clips that it may see or is tested on (zero elsewhere), or its own scores.
 
-    ``ways``: the same at other strengths, and what each costs elsewhere.
+    ``ways``: the same at other strengths, and what each costs elsewhere. ``stopping``: accuracy on the clips that say when to stop.
     """
 
     facts: dict[str, Any]
@@ -92,6 +93,7 @@ class Adapted:
     embeddings: Tensor | None = None
     scores: Tensor | None = None
     ways: tuple[tuple[dict[str, float], Tensor], ...] = ()
+    stopping: float | None = None
 
 
 def adapt_fold(
@@ -102,15 +104,17 @@ def adapt_fold(
     if not work.there(store, work.embeddings):
         learned, facts = run_method(work, task, recipe, protocol)
         facts |= elsewhere.measured(learned, work.fold)
-        left = {"scores": learned.scores} if learned.scores is not None else {"embeddings": embedded(learned, task)[used]}
+        every = None if learned.scores is not None else embedded(learned, task)
+        left: dict[str, Tensor] = {"embeddings": every[used]} if every is not None else {"scores": learned.scores}  # type: ignore[dict-item]
         scaled = {tau: learned.scaled(tau) for tau in parse_strengths(protocol.strengths)} if learned.scaled is not None else {}
         left |= {f"embeddings{i}": embedded(part, task)[used] for i, part in enumerate(scaled.values())}
         costs = [{"tau": tau, **elsewhere.costs(part, work.fold)} for tau, part in scaled.items()]
-        about = {"facts": facts, "ways": costs, "history": learned.history, "options": recorded, "method": work.method}
+        about: dict[str, Any] = {"facts": facts, "ways": costs, "history": learned.history, "options": recorded, "method": work.method}
+        about |= {"stopping": on_stopping_part(work, task, learned, every)}
         write(store, work.embeddings, left, {**about, "parts": work.digest})
     said, tensors = header(store, work.embeddings), store.read_tensors(work.embeddings)
     if "scores" in tensors:
-        return Adapted(said["facts"], said["history"], scores=tensors["scores"])
+        return Adapted(said["facts"], said["history"], scores=tensors["scores"], stopping=said.get("stopping"))
 
     def whole(part: Tensor) -> Tensor:
         every = part.new_zeros(len(task.targets), part.shape[1])
@@ -118,7 +122,19 @@ def adapt_fold(
         return every
 
     ways = tuple((way, whole(tensors[f"embeddings{i}"])) for i, way in enumerate(said["ways"]))
-    return Adapted(said["facts"], said["history"], whole(tensors["embeddings"]), ways=ways)
+    return Adapted(said["facts"], said["history"], whole(tensors["embeddings"]), ways=ways, stopping=said.get("stopping"))
+
+
+def on_stopping_part(work: Work, task: FoldTask, learned: Adaptation, embeddings: Tensor | None) -> float | None:
+    """The accuracy on clips that say when to stop: the best of a training, or that of a method that trains nothing, so that its options,
+    too, can be chosen without the test. None where nothing is left to say so."""
+    known = [epoch["stop_accuracy"] for epoch in learned.history if np.isfinite(epoch["stop_accuracy"])]
+    parts = work.parts
+    if known or embeddings is None or not METHODS[work.method].searchable or not len(parts.stop):
+        return max(known, default=None)
+    judge = replace(task, parts=replace(parts, basis=parts.train[:0], stop=parts.train[:0], test=parts.stop))
+    right = outcome(judge.scores(embeddings, task.aim("auto")).numpy(), task.targets[parts.stop].numpy()).correct
+    return float(right.mean())
 
 
 def embedded(learned: Adaptation, task: FoldTask) -> Tensor:

@@ -26,7 +26,7 @@ from ..extraction.extract import identity, open_or_create
 from ..extraction.shard import Settings
 from ..extraction.store import Store
 from ..models import Encoder
-from ..options import words
+from ..options import OptionError, words
 from ..progress import progress
 from ..results import Result, provenance
 from ..rounding import percent
@@ -92,6 +92,8 @@ def compare(
     """
     if not methods:
         raise EvaluationError(f"no method is named; one or more of {', '.join(METHODS)}")
+    if shots is not None and protocol.parts != Protocol.parts:
+        raise OptionError("few shots are divided in their own way; leave out --parts")
     names = bare(methods)
     recipe.check(names)
     rows = rows_of(methods, protocol.classifier, encoder)
@@ -106,6 +108,7 @@ def compare(
     choices |= {"classifier": choose_classifier(words(protocol.classifier)[0], encoder).name, "folds": protocol.folds}
     choices |= {"template": protocol.template, "seed": seed, "shots": shots, "other": other and other.name}
     choices |= {"novel": list(kept_out.labels)} if kept_out else {}
+    choices |= {"parts": protocol.parts} if protocol.parts != Protocol.parts else {}
     recorded = {m: json.loads(json.dumps(recipe.recorded(m, encoder.units))) for m in names}
     store = Store(str(own_folder(Path(out) / STORE)))
     with store.locked():
@@ -118,7 +121,7 @@ def compare(
         plan = [
             Work(method, fold, repeat, parts, tuple(row for row in rows if row.method == method))
             for repeat in range(repeats)
-            for fold, parts in fold_parts(setting.dataset, seed + repeat, shots)
+            for fold, parts in fold_parts(setting.dataset, seed + repeat, shots, protocol.parts)
             for method in names
         ]
         began, missing = time.monotonic(), [work for work in plan if work.missing(store)]
@@ -128,8 +131,9 @@ def compare(
                 left = adapt_fold(work, task, recipe, protocol, elsewhere, store, recorded[work.method])
                 for row in work.missing(store):
                     scores, facts = judge(work, row, task, left)
-                    said = {"facts": facts, "history": left.history, "cell": [row.name, work.fold, work.repeat], "method": row.method,
-                            "classifier": row.classifier, "options": recorded[work.method], "parts": work.digest}  # fmt: skip
+                    said = {"facts": facts, "history": left.history, "stopping": left.stopping, "cell": [row.name, work.fold, work.repeat],
+                            "method": row.method, "classifier": row.classifier, "options": recorded[work.method],
+                            "parts": work.digest}  # fmt: skip
                     write(store, work.cell(row), {"scores": scores, "test": torch.from_numpy(work.parts.test)}, said)
                     if tell is not None:
                         right = outcome(scores.numpy(), setting.dataset.targets[work.parts.test]).correct.mean()

@@ -29,6 +29,12 @@ class Protocol(Learning):
         "official (the dataset's own; else stratified, keeping groups together) or stratified (random).",
         choices=("official", "stratified"),
     )
+    parts: str = option(
+        "disjoint",
+        "Of each training split: disjoint parts for basis, training and stopping; or report: the first 250 clips give the basis, the "
+        "others are learned from and say when to stop, as in a published report.",
+        choices=("disjoint", "report"),
+    )
     template: str | None = option(
         None, "A set of prompts (sound-of, laion, msclap, plain, instrument, ensemble) or your own text with {}; default: sound-of."
     )

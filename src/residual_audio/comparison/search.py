@@ -112,12 +112,11 @@ def read_cells(folder: Path, method: str, repeats: int, targets: np.ndarray) -> 
             whose, fold, repeat = json.loads(file.metadata()["cell"])
             if whose != method or repeat >= repeats:
                 continue
-            history = json.loads(file.metadata()["history"])
+            known = json.loads(file.metadata().get("stopping", "null"))
             scores, test = file.get_tensor("scores").numpy(), file.get_tensor("test").numpy()
-        known = [h["stop_accuracy"] for h in history if np.isfinite(h.get("stop_accuracy", np.nan))]
-        if not known:
+        if known is None:
             raise EvaluationError(f"{method} keeps no history of a stopping part, so there is nothing to choose by; search with residual")
-        stopping[fold, repeat] = max(known)
+        stopping[fold, repeat] = known
         correct[fold, repeat] = (test, outcome(scores, targets[test]).correct)
     return stopping, correct
 
@@ -156,9 +155,9 @@ def plan(
     """What varies, and the trials that follow from it; those of ``optuna`` are not known before they are drawn."""
     if space not in SPACES:
         raise EvaluationError(f"unknown space {space!r}; one of {', '.join(SPACES)}")
-    if not METHODS[method].trained:
-        trained = ", ".join(name for name, m in METHODS.items() if m.trained)
-        raise OptionError(f"{method} learns nothing with a stopping part, so there is nothing to choose by; one of {trained}")
+    if not METHODS[method].searchable:
+        able = ", ".join(name for name, m in METHODS.items() if m.searchable)
+        raise OptionError(f"{method} has no options, or leaves no stopping part to choose among them by; one of {able}")
     if kind is not None and space != "stages":
         raise OptionError(f"--kind is read by --space stages, not by {space}; name units by --units or --set units=…")
     if trials is not None and space != "optuna":

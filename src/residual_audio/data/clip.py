@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..sampling import SAMPLES
 from ..spelling import one_spelling, printable
 from .splits import grouped_folds
 from .synthetic import PREFIX, SyntheticAddress
@@ -103,23 +104,19 @@ class Dataset:
         position = {label: i for i, label in enumerate(self.labels)}
         return [position[label] for label in labels]
 
-    def limited(self, count: int, seed: int | None = None) -> Dataset:
-        """At most ``count`` clips, taken class by class in turn, so that every class stays as long as it can.
+    def limited(self, count: int, sample: str = "stratified", seed: int = 0) -> Dataset:
+        """At most ``count`` clips; the order of the rows stays, classes that vanish leave the class list, and the notes say what was done.
 
-        The first clips of each class, or with a ``seed`` random ones; the order of the rows stays.
+        ``sample``: ``stratified``, evenly over classes and their folds with ``seed``; ``first``, the first clips of each class in turn.
         """
-        order = range(len(self)) if seed is None else np.random.default_rng(seed).permutation(len(self)).tolist()
-        rank: dict[str, int] = {}
-        turn = {}
-        for i in order:
-            label = self.clips[i].label
-            turn[i] = rank[label] = rank.get(label, -1) + 1
-        chosen = set(sorted(order, key=turn.__getitem__)[:count])
-        clips = tuple(c for i, c in enumerate(self.clips) if i in chosen)
+        if sample not in SAMPLES:
+            raise DataError(f"unknown sample {sample!r}; one of {', '.join(SAMPLES)}")
+        rows = SAMPLES[sample]([c.label for c in self.clips], [c.fold for c in self.clips], count, seed)
+        clips = tuple(self.clips[i] for i in rows)
         present = {c.label for c in clips}
         labels = tuple(label for label in self.labels if label in present)
-        notes = {**self.notes, "limit": count} | ({} if seed is None else {"limit_seed": seed})
-        return replace(self, clips=clips, labels=labels, notes=notes)
+        drawn = {"limit": count, "sample": sample} | ({"sample_seed": seed} if sample == "stratified" else {})
+        return replace(self, clips=clips, labels=labels, notes={**self.notes, **drawn})
 
 
 def clean_label(label: str) -> str:

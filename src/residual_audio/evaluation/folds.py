@@ -13,19 +13,23 @@ from .errors import EvaluationError
 
 # Of the training clips, so many parts of five give the basis, are learned from, and say when to stop.
 SHARES = (1, 3, 1)
+# With the parts of a published report, so many first clips of a training split give the basis.
+FIRST = 250
 
 
 @dataclass(frozen=True)
 class Parts:
     """Row numbers. ``basis``, ``train`` and ``stop`` are disjoint and make up the training folds; ``test`` is the held-out fold.
 
-    Of a few shots, ``basis`` is ``train`` and ``stop`` together.
+    Of a few shots, ``basis`` is ``train`` and ``stop`` together. ``trusting``: training is stopped by the clips that are learned from, as a
+    published report did, so ``stop`` is ``train``; the test is apart even then.
     """
 
     basis: np.ndarray
     train: np.ndarray
     stop: np.ndarray
     test: np.ndarray
+    trusting: bool = False
 
     @property
     def seen(self) -> np.ndarray:
@@ -47,10 +51,18 @@ def with_folds(dataset: Dataset, folds: str, seed: int = 0) -> Dataset:
     return replace(dataset, clips=clips, folds="stratified")
 
 
-def inner_parts(dataset: Dataset, rows: np.ndarray, test: np.ndarray, seed: int, shots: int | None = None) -> Parts:
-    """Split the training clips ``rows``; groups stay together. With ``shots``, see :func:`few_parts`."""
+def inner_parts(
+    dataset: Dataset, rows: np.ndarray, test: np.ndarray, seed: int, shots: int | None = None, parts: str = "disjoint"
+) -> Parts:
+    """Split the training clips ``rows``; groups stay together. With ``shots``, see :func:`few_parts`.
+
+    ``parts="report"``: the first 250 clips (half of fewer than 500) give the basis, the others are learned from and stopped on.
+    """
     if shots is not None:
         return few_parts(dataset, rows, test, seed, shots)
+    if parts == "report":
+        first = min(FIRST, len(rows) // 2)
+        return Parts(rows[:first], rows[first:], rows[first:], test, trusting=True)
     clips = [dataset.clips[i] for i in rows]
     part = np.array(grouped_parts([c.label for c in clips], [c.own_group for c in clips], SHARES, seed))
     basis, train, stop = (rows[part == i] for i in range(len(SHARES)))
@@ -96,10 +108,10 @@ def stopping_groups(drawn: list[list[str]]) -> set[str]:
     return judging
 
 
-def fold_parts(dataset: Dataset, seed: int = 0, shots: int | None = None) -> Iterator[tuple[int, Parts]]:
+def fold_parts(dataset: Dataset, seed: int = 0, shots: int | None = None, parts: str = "disjoint") -> Iterator[tuple[int, Parts]]:
     """One set of parts per fold of the dataset; every clip is tested once."""
     folds = np.array([c.fold for c in dataset.clips])
     if len(np.unique(folds)) < 2:
         raise EvaluationError(f"{dataset.name}: {len(dataset)} clips make a single fold; a comparison needs at least two per class")
     for fold in np.unique(folds):
-        yield int(fold), inner_parts(dataset, np.flatnonzero(folds != fold), np.flatnonzero(folds == fold), seed, shots)
+        yield int(fold), inner_parts(dataset, np.flatnonzero(folds != fold), np.flatnonzero(folds == fold), seed, shots, parts)

@@ -32,6 +32,7 @@ from .shard import ExtractionError, Settings, ShardWriter
 from .store import Store, StoreError, digest_of, shard_name
 
 HEADS: tuple[Kind, ...] = ("head",)
+DRAWN = ("limit", "sample", "sample_seed")  # notes of a dataset that say which of its clips were taken
 PACKAGES = ("residual-audio", "torch", "transformers", "numpy", "soundfile", "soxr")
 
 
@@ -76,8 +77,12 @@ def open_or_create(store: Store, wanted: dict[str, Any], notes: dict[str, Any] |
 
 
 def reopening_notes(encoder: Encoder, dataset: Dataset) -> dict[str, Any]:
-    """What a run keeps so that it can open its encoder and name its classes by itself; no part of its identity."""
-    return {"loading": loading_record(encoder), "class_names": {label: dataset.names[label] for label in dataset.labels}}
+    """What a run keeps so that it can open its encoder, name its classes and say how its clips were drawn; no part of its identity."""
+    return {
+        "loading": loading_record(encoder),
+        "class_names": {label: dataset.names[label] for label in dataset.labels},
+        "drawn": {key: dataset.notes[key] for key in DRAWN if key in dataset.notes},
+    }
 
 
 def jobs_of(dataset: Dataset, settings: Settings) -> list[tuple[int, tuple[Clip, ...]]]:

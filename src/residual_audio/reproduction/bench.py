@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from ..adaptation.recipe import Recipe
@@ -35,38 +34,25 @@ class Bench:
     seed: int = 42
     workers: int | None = None
     tell: Callable[[str], object] | None = None
-    _tables: dict[tuple[str, int | None], Tables] = field(default_factory=dict)
+    _tables: dict[tuple[str, int], Tables] = field(default_factory=dict)
 
-    def run(self, dataset: str) -> Run:
-        data = self.datasets[dataset]
-        return extract(self.encoder, data, self.out / "runs" / data.name, ("head",), workers=self.workers)
+    def run(self, data: Dataset) -> Run:
+        """Extracted under its name, and its size where it was drawn."""
+        folder = self.out / "runs" / (data.name if data in self.datasets.values() else f"{data.name}-{len(data)}")
+        return extract(self.encoder, data, folder, ("head",), workers=self.workers)
 
-    def tables(self, dataset: str, points: int | None = None) -> Tables:
-        """The analysis of pooled head outputs before the projection; ``points``: of so many clips."""
-        if (dataset, points) not in self._tables:
-            run = self.run(dataset)
-            analysis = analyze(run, k=NEIGHBOURS, points=points, similarity=("spectra",), seed=self.seed)
-            self._tables[dataset, points] = analysis.tables
-        return self._tables[dataset, points]
+    def tables(self, dataset: str, draw: Callable[[Dataset], Dataset] | None = None) -> Tables:
+        """The analysis of pooled head outputs before the projection; ``draw``: of a part of the clips."""
+        data = self.datasets[dataset] if draw is None else draw(self.datasets[dataset])
+        key = dataset, len(data)
+        if key not in self._tables:
+            self._tables[key] = analyze(self.run(data), k=NEIGHBOURS, similarity=("spectra",), seed=self.seed).tables
+        return self._tables[key]
 
     def heads(self, dataset: str) -> pd.DataFrame:
         """Every measure of every head with MLE as published, and MLE with our default beside it."""
-        other = estimate_dimensions(self.run(dataset).heads[:], k=20).table["mle"]
+        other = estimate_dimensions(self.run(self.datasets[dataset]).heads[:], k=20).table["mle"]
         return self.tables(dataset)["heads"].assign(mle_k20=other.to_numpy())
 
     def recipe(self, recipe: Recipe) -> Recipe:
         return recipe if self.epochs is None else recipe.changed(epochs=self.epochs)
-
-
-def drawn(dataset: Dataset, count: int, seed: int = 42) -> Dataset:
-    """So many clips, classes in proportion, as scikit-learn's StratifiedShuffleSplit draws them; all where there are no more."""
-    from sklearn.model_selection import StratifiedShuffleSplit
-
-    classes, counts = np.unique(dataset.targets, return_counts=True)
-    if count >= len(dataset):
-        return dataset
-    if count < len(classes) or len(dataset) - count < len(classes) or counts.min() < 2:
-        return dataset.limited(count, seed=seed)
-    rows, _ = next(StratifiedShuffleSplit(1, train_size=count, random_state=seed).split(dataset.targets, dataset.targets))
-    kept = {dataset.clips[i].id for i in rows}
-    return dataset.only(lambda clip: clip.id in kept, f"{count} drawn in proportion to the classes, seed {seed}")

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pandas as pd
 
+from ..analysis import AnalysisError
 from ..data import Dataset
 from ..evaluation import EvaluationError
 from ..models import Encoder
 from ..results import Result, provenance
+from ..units import SelectionError
 from .bench import Bench
+from .findings import verdicts
 from .published import compare_heads, compared, published_figures, read_heads
 from .rows import PROTOCOLS
 from .targets import MSCLAP, TARGETS
@@ -28,7 +33,7 @@ CHOICES = {"both": PROTOCOLS, "published": PROTOCOLS[:1], "ours": PROTOCOLS[1:]}
 
 @dataclass(frozen=True)
 class Reproduction(Result):
-    """``reproduce_NAME``: one table per published one, ours beside it."""
+    """``reproduce_NAME``: one table per published one, ours beside it; ``reproduce_findings``: what was found, and whether it holds."""
 
     record: ClassVar[str] = "reproduce"
     tables: dict[str, pd.DataFrame]
@@ -51,10 +56,24 @@ def choose(names: Sequence[str], once: bool = False) -> list[str]:
     return [name for name in TARGETS if name in names or ("all" in names and name in every)]
 
 
-def needs(names: Sequence[str], heads: bool = False, dataset: str | None = None) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Of every table: the published model, and the data by their published names, or ``dataset`` in their place."""
-    asked = {n: (TARGETS[n].model, TARGETS[n].data) for n in names} | ({HEADS: (MSCLAP, ("ESC-50",))} if heads else {})
-    return {n: (model, data if dataset is None else (dataset,)) for n, (model, data) in asked.items()}
+@dataclass(frozen=True)
+class Step:
+    """One table on one model and its data, both by their published names or by those that stand in their place."""
+
+    name: str
+    model: str
+    data: tuple[str, ...]
+
+
+def steps(names: Sequence[str], heads: bool = False, models: Sequence[str] = (), datasets: Sequence[str] = ()) -> list[Step]:
+    """Every table with its published model and data; or with each of ``models`` and each of ``datasets`` in their place."""
+    known = {n: (TARGETS[n].model, TARGETS[n].data) for n in names} | ({HEADS: (MSCLAP, ("ESC-50",))} if heads else {})
+    return [
+        Step(name, model, data)
+        for name, (original, used) in known.items()
+        for model in models or [original]
+        for data in (tuple((d,) for d in datasets) or (used,))
+    ]
 
 
 def reproduce(
@@ -63,8 +82,8 @@ def reproduce(
     open_dataset: Callable[[str, bool], Dataset],
     out: str | Path | None = None,
     *,
-    model: str | None = None,
-    dataset: str | None = None,
+    models: Sequence[str] = (),
+    datasets: Sequence[str] = (),
     published: bool = True,
     protocol: str = "both",
     heads: str | Path | None = None,
@@ -72,44 +91,72 @@ def reproduce(
     seed: int = 42,
     workers: int | None = None,
     tell: Callable[[str], object] | None = None,
-    done: Callable[[str, str, pd.DataFrame], object] | None = None,
+    done: Callable[[str, str, pd.DataFrame, pd.DataFrame], object] | None = None,
 ) -> Reproduction:
     """Ours beside the published figures, table by table; what is finished stays in ``out``, and the same call resumes.
 
-    ``open_encoder(published name)`` and ``open_dataset(published name, whether there are several)`` give what is measured; ``model`` and
-    ``dataset`` name what stands in the place of the published ones. ``heads``: a published table of heads to compare head by head.
-    ``done(name, title, table)`` is told of every finished table.
+    ``open_encoder(name)`` and ``open_dataset(name, whether there are several)`` give what is measured; ``models`` and ``datasets`` stand,
+    each with each, in the place of the published ones. Of several, one that fails is recorded and the others go on. ``heads``: a published
+    table of heads to compare head by head. ``done(name, title, table, findings)`` is told of every finished table.
     """
     if protocol not in CHOICES:
         raise EvaluationError(f"unknown protocol {protocol!r}; one of {', '.join(CHOICES)}")
     theirs = None if heads is None else published_heads(heads)
-    asked = needs(choose(names, once=dataset is not None), theirs is not None, dataset)
+    plan = steps(choose(names, once=bool(datasets)), theirs is not None, models, datasets)
     # Everything is opened first: what is missing should be told before hours of work.
-    every = list(dict.fromkeys(d for _, used in asked.values() for d in used))
-    encoders = {m: open_encoder(m) for m in dict.fromkeys(model or m for m, _ in asked.values())}
+    every = list(dict.fromkeys(d for step in plan for d in step.data))
+    encoders = {m: open_encoder(m) for m in dict.fromkeys(step.model for step in plan)}
     data = {d: open_dataset(d, len(every) > 1) for d in every}
     figures = published_figures() if published else None
-    tables, records = dict[str, pd.DataFrame](), dict[str, Any]()
+    several = len(models) > 1 or len(datasets) > 1
+    parts, found, records, errors = defaultdict[str, list[pd.DataFrame]](list), list[dict[str, Any]](), dict[str, Any](), dict[str, str]()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if out is None else out)
         benches = {
             name: Bench(encoder, data, folder / folder_name(name), CHOICES[protocol], epochs, seed, workers, tell)
             for name, encoder in encoders.items()
         }
-        for name, (original, used) in asked.items():
-            bench = benches[model or original]
-            title = f"{bench.encoder.name} on {', '.join(f'{d} ({len(data[d]):,} clips)' for d in used)}"
-            table = (
-                head_by_head(bench.heads(used[0]), theirs, str(heads))
-                if name == HEADS
-                else compared(TARGETS[name].run(bench, used), figures)
-            )
-            tables[f"reproduce_{name}"] = table
-            records[name] = [provenance(bench.encoder, data[d]) for d in used]
+        for step in plan:
+            bench = benches[step.model]
+            title = f"{bench.encoder.name} on {', '.join(f'{d} ({len(data[d]):,} clips)' for d in step.data)}"
+            place = {"target": step.name, "model": bench.encoder.name, "dataset": ", ".join(step.data)}
+            try:
+                table, verdict = measured(step, bench, figures, theirs, str(heads))
+            except (EvaluationError, SelectionError, AnalysisError) as error:
+                if not several:
+                    raise
+                errors[f"{step.name}, {title}"] = str(error)
+                continue
+            parts[step.name].append(table.assign(model=bench.encoder.name) if several else table)
+            found += [{**place, **one} for one in verdict]
+            records.setdefault(step.name, []).extend(provenance(bench.encoder, data[d]) for d in step.data)
             if done is not None:
-                done(name, title, table)
-    settings = {"model": model, "dataset": dataset, "published": published, "protocol": protocol, "epochs": epochs, "seed": seed}
-    return Reproduction(tables, {"settings": {**settings, "published_heads": heads}, "tables": records}, {})
+                done(step.name, title, table, pd.DataFrame(verdict))
+    tables = {f"reproduce_{name}": pd.concat(own, ignore_index=True) for name, own in parts.items()}
+    tables |= {"reproduce_findings": pd.DataFrame(found)} if found else {}
+    settings = {
+        "models": list(models),
+        "datasets": list(datasets),
+        "published": published,
+        "protocol": protocol,
+        "epochs": epochs,
+        "seed": seed,
+    }
+    differs = {name: list(TARGETS[name].differs) for name in parts if name != HEADS and TARGETS[name].differs}
+    return Reproduction(tables, {"settings": {**settings, "published_heads": heads}, "tables": records, "differs": differs}, errors)
+
+
+def measured(
+    step: Step, bench: Bench, figures: pd.DataFrame | None, theirs: pd.DataFrame | None, path: str
+) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    """A table, and what is found in it."""
+    if step.name == HEADS:
+        assert theirs is not None
+        return head_by_head(bench.heads(step.data[0]), theirs, path), []
+    target = TARGETS[step.name]
+    table = target.run(bench, step.data)
+    sizes = [len(stage) for stage in bench.encoder.units.heads]
+    return compared(table, figures), list(verdicts(table, target.rows, tuple(accumulate(sizes[:-1]))))
 
 
 def folder_name(model: str) -> str:

@@ -44,6 +44,11 @@ class Method:
     own_scores: bool = False
     order: int = 50
 
+    @property
+    def searchable(self) -> bool:
+        """Whether it has options, and clips are left that it has not learned from to choose among them by."""
+        return self.trained or not (self.own_scores or self.labels == "seen" or self.options is MethodOptions)
+
 
 METHODS: Registry[Method] = Registry("method", __name__, OptionError)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ..options import PresetOptions
+from ...options import option
+from ..options import LouderOptions, first_to_last
 from . import method
 
 if TYPE_CHECKING:
@@ -13,29 +16,43 @@ if TYPE_CHECKING:
 
     from ..task import Adaptation, FoldTask
 
-WHAT = "stages 2–3: components 5–15 × 1.5"
-BLOCKS = (4, 11)
-FIRST, LAST, FACTOR = 5, 15, 1.5
+
+@dataclass(frozen=True)
+class MiddleOptions(LouderOptions):
+    """The report: components 5 to 15 of the last two stages."""
+
+    blocks: str = option("4-11", "Blocks whose heads a preset changes, FIRST-LAST, counted from zero through all stages.")
+    components: str | None = option("5-15", "Axes that amplify-middle makes louder, FIRST-LAST, counted from one; none: all.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.band  # noqa: B018
+
+    @property
+    def band(self) -> slice:
+        """The components as places in a row."""
+        first, last = (1, None) if self.components is None else first_to_last("--components", self.components, 1)
+        return slice(first - 1, last)
 
 
-def gains(variance: Float[Tensor, "unit axis"]) -> Float[Tensor, "unit axis"]:
+def gains(variance: Float[Tensor, "unit axis"], options: MiddleOptions = MiddleOptions()) -> Float[Tensor, "unit axis"]:
     import torch
 
     values = torch.ones_like(variance)
-    values[:, FIRST - 1 : LAST] = FACTOR
+    values[:, options.band] = options.factor
     return values
 
 
 @method(
     "amplify-middle",
-    PresetOptions,
-    f"heuristic of an earlier report, {WHAT}; nothing is trained",
+    MiddleOptions,
+    "heuristic of an earlier report, stages 2–3: components 5–15 × 1.5; nothing is trained",
     whole=True,
     adapter=True,
     labels="none",
     order=33,
 )
-def amplify_middle(task: FoldTask, options: PresetOptions) -> Adaptation:
+def amplify_middle(task: FoldTask, options: MiddleOptions) -> Adaptation:
     from ..presets import preset
 
-    return preset(task, options, BLOCKS, gains, f"amplify-middle: {WHAT}")
+    return preset(task, options, partial(gains, options=options), "amplify-middle")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ..options import PresetOptions
+from ...options import option
+from ..options import LouderOptions
 from . import method
 
 if TYPE_CHECKING:
@@ -13,28 +16,32 @@ if TYPE_CHECKING:
 
     from ..task import Adaptation, FoldTask
 
-WHAT = "blocks 4–7: axes beyond half of the variance × 1.5"
-BLOCKS = (4, 7)
-HALF, FACTOR = 0.5, 1.5
+
+@dataclass(frozen=True)
+class MinorOptions(LouderOptions):
+    """Where minor components begin is not said in the report."""
+
+    blocks: str = option("4-7", "Blocks whose heads a preset changes, FIRST-LAST, counted from zero through all stages.")
+    beyond: float = option(0.5, "amplify-minor takes the axes beyond those that explain this share of the variance.", least=0)
 
 
-def gains(variance: Float[Tensor, "unit axis"]) -> Float[Tensor, "unit axis"]:
+def gains(variance: Float[Tensor, "unit axis"], options: MinorOptions = MinorOptions()) -> Float[Tensor, "unit axis"]:
     import torch
 
     before = (variance.cumsum(-1) - variance) / variance.sum(-1, keepdim=True).clamp_min(1e-300)
-    return torch.where(before >= HALF, FACTOR, 1.0).to(variance)
+    return torch.where(before >= options.beyond, options.factor, 1.0).to(variance)
 
 
 @method(
     "amplify-minor",
-    PresetOptions,
-    f"heuristic of an earlier report, {WHAT}; nothing is trained",
+    MinorOptions,
+    "heuristic of an earlier report, blocks 4–7: axes beyond half of the variance × 1.5; nothing is trained",
     whole=True,
     adapter=True,
     labels="none",
     order=31,
 )
-def amplify_minor(task: FoldTask, options: PresetOptions) -> Adaptation:
+def amplify_minor(task: FoldTask, options: MinorOptions) -> Adaptation:
     from ..presets import preset
 
-    return preset(task, options, BLOCKS, gains, f"amplify-minor: {WHAT}")
+    return preset(task, options, partial(gains, options=options), "amplify-minor")

@@ -65,9 +65,11 @@ def learned_form(task: FoldTask, options: FixedOptions, form: str, *, random: bo
     places = places_of(task, options, options.towards)
     bases = bases_of(task, places, options.level, options.basis)
     first = options.start if isinstance(options, StartedOptions) else None
-    shape = Shape(form, options.wide_form, options.kept, options.retain, first)
+    shape = Shape(form, options.wide_form, options.kept, options.retain, first, options.band)
     notes: dict[str, object] = {"units": options.units, "form": form, "level": options.level, "basis": options.basis}
     notes["axes"] = "random" if random else "principal"
+    if options.components is not None:
+        notes["components"] = options.components
     if options.by is not None:
         notes["heads"] = f"the best {sum(len(p.heads) for p in places)} by {options.by}"
     start = starting(task, places, bases, options.mean, shape, random=random, notes=notes)

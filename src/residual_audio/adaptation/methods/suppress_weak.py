@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from ...options import option
 from ..options import PresetOptions
 from . import method
 
@@ -13,25 +16,29 @@ if TYPE_CHECKING:
 
     from ..task import Adaptation, FoldTask
 
-WHAT = "blocks 10–11: axes with λᵢ/λ₁ < 0.05 off"
-BLOCKS = (10, 11)
-WEAK = 0.05
+
+@dataclass(frozen=True)
+class WeakOptions(PresetOptions):
+    """The report: λᵢ/λ₁ < 0.05."""
+
+    blocks: str = option("10-11", "Blocks whose heads a preset changes, FIRST-LAST, counted from zero through all stages.")
+    weak: float = option(0.05, "suppress-weak silences axes whose variance is below this share of the first's, λᵢ/λ₁.", least=0)
 
 
-def gains(variance: Float[Tensor, "unit axis"]) -> Float[Tensor, "unit axis"]:
-    return (variance >= WEAK * variance[:, :1]).to(variance)
+def gains(variance: Float[Tensor, "unit axis"], options: WeakOptions = WeakOptions()) -> Float[Tensor, "unit axis"]:
+    return (variance >= options.weak * variance[:, :1]).to(variance)
 
 
 @method(
     "suppress-weak",
-    PresetOptions,
-    f"heuristic of an earlier report, {WHAT}; nothing is trained",
+    WeakOptions,
+    "heuristic of an earlier report, blocks 10–11: axes with λᵢ/λ₁ < 0.05 off; nothing is trained",
     whole=True,
     adapter=True,
     labels="none",
     order=32,
 )
-def suppress_weak(task: FoldTask, options: PresetOptions) -> Adaptation:
+def suppress_weak(task: FoldTask, options: WeakOptions) -> Adaptation:
     from ..presets import preset
 
-    return preset(task, options, BLOCKS, gains, f"suppress-weak: {WHAT}")
+    return preset(task, options, partial(gains, options=options), "suppress-weak")

@@ -135,6 +135,9 @@ def commands(run: Run, folder: Path, others: list[str], own: str) -> list[str]:
     info = run.info
     grains = ",".join(g for g in info["settings"]["granularity"])
     words = ["residual-audio", "extract", info["model"]["name"], info["dataset"]["name"], "--limit", str(info["dataset"]["clips"])]
+    drawn = info.get("drawn", {})
+    words += ["--sample", "first"] if drawn.get("sample") == "first" else []
+    words += ["--sample-seed", str(drawn["sample_seed"])] if drawn.get("sample_seed") else []
     recorded = [json.loads((folder / n).read_text()).get("command", "") for n in RECORDS if (folder / n).exists()]
     every = [*recorded, *others]
     if not any(c.split()[1:2] == ["demo"] for c in every if c):
