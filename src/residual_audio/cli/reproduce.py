@@ -66,9 +66,10 @@ def reproduce(
     residual-audio reproduce seed1-1 seed1-fig2 --model tiny,laion/clap-htsat-unfused --dataset notes,synthetic-timbre --out runs/findings
     ```
     """
+    from ..comparison.sweep import place_of
     from ..report.figures import draw
     from ..reproduction.published import published_figures
-    from ..reproduction.reproduce import HEADS, choose, folder_name
+    from ..reproduction.reproduce import HEADS, choose
     from ..reproduction.reproduce import reproduce as run_reproduction
     from ..reproduction.targets import TARGETS
     from .screen import progress, say, tell
@@ -92,7 +93,7 @@ def reproduce(
             if out is not None:
                 several = len(models) > 1 or len(datasets) > 1
                 model_name, _, data_name = title.partition(" on ")
-                place = out / "figures" / folder_name(title) if several else out / "figures"
+                place = out / "figures" / place_of(title) if several else out / "figures"
                 draw({f"reproduce_{name}": table}, place, {"model": model_name, "dataset": data_name})
 
     reproduction = run_reproduction(

@@ -109,7 +109,7 @@ def adapt_fold(
         scaled = {tau: learned.scaled(tau) for tau in parse_strengths(protocol.strengths)} if learned.scaled is not None else {}
         left |= {f"embeddings{i}": embedded(part, task)[used] for i, part in enumerate(scaled.values())}
         costs = [{"tau": tau, **elsewhere.costs(part, work.fold)} for tau, part in scaled.items()]
-        about = {"facts": facts, "ways": costs, "history": learned.history, "options": recorded, "method": work.method}
+        about: dict[str, Any] = {"facts": facts, "ways": costs, "history": learned.history, "options": recorded, "method": work.method}
         about |= {"stopping": on_stopping_part(work, task, learned, every)}
         write(store, work.embeddings, left, {**about, "parts": work.digest})
     said, tensors = header(store, work.embeddings), store.read_tensors(work.embeddings)
