@@ -19,6 +19,7 @@ from residual_audio.data import load_dataset
 from residual_audio.extraction import extract
 from residual_audio.models import load_encoder
 from residual_audio.results import write_table
+from residual_audio.sampling import stratified_rows
 from residual_audio.spectra import Moments
 from residual_audio.units import UnitTable
 from tests.helpers.stored import HandMade, made
@@ -422,7 +423,8 @@ def test_a_part_of_the_clips_means_nothing_to_moments_of_all_tokens():
 def test_a_part_of_the_clips_is_drawn_with_the_seed_and_recorded():
     run = made(30)
     few = analyze(run, "both", points=12, seed=3)
-    rows = np.sort(np.random.default_rng(3).choice(30, 12, replace=False))
+    rows = np.array(stratified_rows(list(run.clips.label), [-1] * 30, 12, 3))
+    assert np.bincount(rows % 3).tolist() == [4, 4, 4], "evenly over the classes"
     by_hand = analyze(HandMade(run.heads[rows], rows % 3), "both", seed=3)
     equal_tables(few.tables, by_hand.tables)
     assert (few.info["clips"], few.info["seed"]) == (12, 3)

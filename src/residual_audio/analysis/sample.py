@@ -36,7 +36,8 @@ def sample_of(run: StoredRun, points: int | None, count: int, seed: int) -> Samp
     """All clips of a run, or at most ``points`` of them, evenly over classes and folds, and ``count`` draws of one clip per group."""
     total, rows = len(run.clips), None
     if points is not None and points < total:
-        rows = np.array(stratified_rows(list(run.clips.label), list(run.clips.fold), points, seed))
+        folds = run.clips["fold"] if "fold" in run.clips else [-1] * total
+        rows = np.array(stratified_rows(list(run.clips["label"]), list(folds), points, seed))
     groups = group_codes(run.clips, rows)
     return Sample(rows, groups, draw_clips(groups, count, seed))
 

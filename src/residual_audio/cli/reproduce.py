@@ -72,9 +72,10 @@ def reproduce(
         check_model(name)
     if published_heads is not None:
         check_file(published_heads, "--published-heads")
+    from ..comparison.sweep import place_of
     from ..report.figures import draw
     from ..reproduction.published import published_figures
-    from ..reproduction.reproduce import HEADS, choose, folder_name
+    from ..reproduction.reproduce import HEADS, choose
     from ..reproduction.reproduce import reproduce as run_reproduction
     from ..reproduction.targets import TARGETS
     from .screen import say, tell
@@ -98,7 +99,7 @@ def reproduce(
             if out is not None:
                 several = len(models) > 1 or len(datasets) > 1
                 model_name, _, data_name = title.partition(" on ")
-                place = out / "figures" / folder_name(title) if several else out / "figures"
+                place = out / "figures" / place_of(title) if several else out / "figures"
                 draw({f"reproduce_{name}": table}, place, {"model": model_name, "dataset": data_name})
 
     reproduction = run_reproduction(

@@ -66,6 +66,7 @@ def compared(**how: Any) -> Work:
 
 
 def place_of(name: str) -> str:
+    """A folder's name for a model, a dataset or a pair of them."""
     return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "pair"
 
 

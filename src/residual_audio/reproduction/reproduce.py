@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from ..analysis import AnalysisError
+from ..comparison.sweep import place_of
 from ..data import Dataset
 from ..evaluation import EvaluationError
 from ..models import Encoder
@@ -113,7 +113,7 @@ def reproduce(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if out is None else out)
         benches = {
-            name: Bench(encoder, data, folder / folder_name(name), CHOICES[protocol], epochs, seed, workers, tell)
+            name: Bench(encoder, data, folder / place_of(name), CHOICES[protocol], epochs, seed, workers, tell)
             for name, encoder in encoders.items()
         }
         for step in plan:
@@ -157,10 +157,6 @@ def measured(
     table = target.run(bench, step.data)
     sizes = [len(stage) for stage in bench.encoder.units.heads]
     return compared(table, figures), list(verdicts(table, target.rows, tuple(accumulate(sizes[:-1]))))
-
-
-def folder_name(model: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", model).strip("-.")
 
 
 def published_heads(path: str | Path) -> pd.DataFrame:
