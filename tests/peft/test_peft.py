@@ -270,7 +270,7 @@ def test_what_makes_no_sense_is_refused(laion_dir, msclap_path, request, tmp_pat
         ResiDualConfig(tau=2.0)
     with pytest.raises(AdapterError, match="no heads of d_head = 7"):
         get_peft_model(copy.deepcopy(clap), ResiDualConfig(d_head=7))
-    with pytest.raises(ValueError, match="not found"):
+    with pytest.raises(AdapterError, match="outside of the text tower"):
         get_peft_model(copy.deepcopy(clap), ResiDualConfig(target_modules=r"text_model\..*attention\.output\.dense"))
     encoder = open_layout("laion_dir", request)
     save_adapter(tmp_path / "good", encoder, made_up(encoder, "S3 heads", "keep"))

@@ -30,7 +30,7 @@ def load_encoder(
     pad: str | None = None,
     fast: bool = True,
 ) -> Encoder:
-    """Open an encoder by name, hub repository (``REPO`` or, pinned, ``REPO@COMMIT``), directory or ``.pth`` file.
+    """Open an encoder by name, hub repository (``REPO`` or, pinned, ``REPO@COMMIT``), directory, or ``.pth`` or ``.pt`` file.
 
     ``seconds`` chooses the window of an encoder whose window can be chosen (Whisper); ``crop`` (start, centre,
     windows) and ``pad`` (repeatpad, repeat, pad) replace the checkpoint's own length policy. ``fast`` runs HTS-AT's

@@ -119,7 +119,7 @@ class ResiDualLayer(nn.Module, BaseTunerLayer):
                     matrix = one.matrix()
                     offset = one.offset(matrix, change.mean)
                     fold_heads(layer, one, matrix, offset) if side == "heads" else fold_write(layer, matrix[0], offset[0])
-            if safe_merge and not all(bool(torch.isfinite(t).all()) for t in (layer.weight, layer.bias)):
+            if safe_merge and not all(bool(torch.isfinite(t).all()) for t in (layer.weight, layer.bias) if t is not None):
                 self._restore(before)
                 raise ValueError(f"the adapter {adapter} holds numbers that are not finite; nothing was merged")
             self._plain = before if self._plain is None else self._plain

@@ -45,7 +45,10 @@ class ResiDualModel(BaseTuner):
             peft_config.places = list(self._places(peft_config, model, names))
         else:
             peft_config.places = [{**place, "modules": found(place["modules"], names)} for place in peft_config.places]
-        peft_config.target_modules = {name for place in peft_config.places for name in place["modules"]} or peft_config.target_modules
+        if not peft_config.places:
+            wanted = [str(given) for given in (peft_config.target_modules, peft_config.write_modules) if given]
+            raise AdapterError(f"{' and '.join(wanted)}: no linear layer outside of the text tower has such a name")
+        peft_config.target_modules = {name for place in peft_config.places for name in place["modules"]}
 
     def _places(self, config: Any, model: nn.Module, names: list[str]) -> Iterator[dict[str, Any]]:
         common = {"truncated": config.truncated, "tau": config.tau}
