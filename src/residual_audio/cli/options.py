@@ -177,9 +177,9 @@ def writable(out: str | Path | None) -> None:
 
 
 def check_place(model: str) -> None:
-    """Refuse a path that leads nowhere at once: loading libraries takes longer than a typo deserves."""
+    """Refuse a path that leads nowhere at once: loading libraries takes longer than a typo deserves. LAION's .pt files have names, too."""
     path = Path(model).expanduser()
-    if not path.exists() and (model.startswith((".", "~", "/")) or model.count("/") > 1 or path.suffix in (".pth", ".pt", ".ckpt")):
+    if not path.exists() and (model.startswith((".", "~", "/")) or model.count("/") > 1 or path.suffix in (".pth", ".ckpt")):
         raise OptionError(f"no model at {model}: there is no such file or folder; see `residual-audio models`")
 
 
