@@ -36,6 +36,11 @@ def fused_dir(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def laion_path(tmp_path_factory) -> Path:
+    return checkpoints.laion_original(tmp_path_factory.mktemp("original"))
+
+
+@pytest.fixture(scope="session")
 def msclap_path(tmp_path_factory) -> Path:
     return checkpoints.msclap(tmp_path_factory.mktemp("msclap"))
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .extraction import Run, extract
     from .meaning import ask, describe
     from .models import load_encoder
+    from .mteb import to_mteb
     from .report.figures import draw
     from .report.page import report
 
@@ -63,6 +64,7 @@ __all__ = [
     "retrieve",
     "save_adapter",
     "search",
+    "to_mteb",
     "zero_shot",
 ]
 
@@ -92,5 +94,6 @@ __getattr__, __dir__ = lazily(
         "search": ".comparison.search",
         "draw": ".report.figures",
         "report": ".report",
+        "to_mteb": ".mteb",
     },
 )

@@ -57,12 +57,12 @@ def test_a_device_that_is_not_there_is_told(command, capsys):
 
 
 def test_a_path_that_leads_nowhere_is_told(tmp_path):
-    for model in (f"{tmp_path}/none", "./none", "a/b/c", "none.pth"):
+    for model in (f"{tmp_path}/none", "./none", "a/b/c", "none.pth", "none.pt"):
         with pytest.raises(OptionError, match="no such file or folder"):
             check_model(model)
     with pytest.raises(OptionError, match=r"no config\.json"):
         check_model(str(tmp_path))
-    for known in ("tiny", "msclap-2023", "msclap", "microsoft/msclap"):
+    for known in ("tiny", "msclap-2023", "msclap", "microsoft/msclap", "630k-audioset-best.pt"):
         check_model(known)
 
 

@@ -29,7 +29,7 @@ from transformers import (
 from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
 from residual_audio.models.encoders.clap import TINY
-from tests.helpers import msclap_reference
+from tests.helpers import laion_reference, msclap_reference
 
 TEXTS = ["this is the sound of a dog", "a recording of rain on a roof", "church bells! far away"]
 
@@ -69,6 +69,15 @@ def laion(folder: Path, fused: bool, full_size: bool = False) -> Path:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(TINY / name, folder / name)
     return folder
+
+
+def laion_original(folder: Path, name: str = "630k-audioset-best.pt", depths: tuple[int, ...] = (2, 2, 2, 2)) -> Path:
+    """One of LAION's own files with its real keys, and RoBERTa's kind of tokenizer beside it; ``depths`` may be less than the real ones."""
+    _, width, fused = laion_reference.LAYOUTS[name]
+    torch.save(laion_reference.checkpoint(laion_reference.random_state(list(depths), width, fused, seed=len(name))), folder / name)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(TINY / file, folder / file)
+    return folder / name
 
 
 def msclap(folder: Path) -> Path:

@@ -10,6 +10,8 @@ from residual_audio.models import Encoder, load_encoder
 SOUNDS = ("tiny", "laion_dir", "fused_dir", "msclap_path", "whisper_dir", "ast_dir")
 IMAGES = ("clip_dir", "vit_dir", "dinov2_dir")
 ALL = (*SOUNDS, *IMAGES)
+# Models of the layouts above in files of other names: opening them is what differs.
+FILES = ("laion_path",)
 # One per architecture: `tiny` and the fused LAION are LAION's once more.
 DISTINCT_SOUNDS = ("laion_dir", "msclap_path", "whisper_dir", "ast_dir")
 DISTINCT = (*DISTINCT_SOUNDS, *IMAGES)

@@ -33,21 +33,21 @@ def slaney_filters(rate: int = 32000, n_fft: int = 1024, mels: int = 64, low: fl
     return filters
 
 
-def log_mel(wave: np.ndarray) -> np.ndarray:
-    """965 frames of 7 s at 44.1 kHz, hop 320, reflected at both ends, in decibels."""
+def log_mel(wave: np.ndarray, hop: int = 320, filters: np.ndarray | None = None) -> np.ndarray:
+    """Frames of 1024 samples, reflected at both ends, in decibels: 965 of 7 s at 44.1 kHz with a hop of 320."""
     padded = np.pad(wave.astype(np.float64), 512, mode="reflect")
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(1024) / 1024)
-    frames = [np.abs(np.fft.rfft(window * padded[i : i + 1024])) ** 2 for i in range(0, len(padded) - 1023, 320)]
-    return 10 * np.log10(np.maximum(np.stack(frames) @ slaney_filters(), 1e-10))
+    frames = [np.abs(np.fft.rfft(window * padded[i : i + 1024])) ** 2 for i in range(0, len(padded) - 1023, hop)]
+    return 10 * np.log10(np.maximum(np.stack(frames) @ (slaney_filters() if filters is None else filters), 1e-10))
 
 
-def random_state(seed: int = 0) -> dict[str, torch.Tensor]:
-    """Every key that the published checkpoint has, with small random tensors."""
-    g = torch.Generator().manual_seed(seed)
-    state: dict[str, torch.Tensor] = {}
+def random_htsat(
+    state: dict[str, torch.Tensor], prefix: str, g: torch.Generator, width: int, depths: list[int], all_heads: list[int]
+) -> None:
+    """Every key that HTS-AT has in its authors' files, with small random tensors; the filterbank is left to the caller."""
 
     def put(key: str, *shape: int, around: float = 0.0, scale: float = 0.15) -> None:
-        state[AUDIO + key] = around + scale * torch.randn(shape, generator=g)
+        state[prefix + key] = around + scale * torch.randn(shape, generator=g)
 
     def norm(key: str, width: int) -> None:
         put(f"{key}.weight", width, around=1.0)
@@ -58,17 +58,15 @@ def random_state(seed: int = 0) -> dict[str, torch.Tensor]:
         if bias:
             put(f"{key}.bias", rows)
 
-    state[AUDIO + "spectrogram_extractor.stft.conv_real.weight"] = torch.zeros(513, 1, 4)
-    state[AUDIO + "logmel_extractor.melW"] = torch.from_numpy(slaney_filters()).float()
     norm("bn0", 64)
-    state[AUDIO + "bn0.running_mean"] = torch.randn(64, generator=g) - 20
-    state[AUDIO + "bn0.running_var"] = 200 + 50 * torch.rand(64, generator=g)
-    state[AUDIO + "bn0.num_batches_tracked"] = torch.tensor(7)
-    put("patch_embed.proj.weight", WIDTH, 1, 4, 4)
-    put("patch_embed.proj.bias", WIDTH)
-    norm("patch_embed.norm", WIDTH)
-    for s, (depth, heads) in enumerate(zip(DEPTHS, HEADS, strict=True)):
-        d, side = WIDTH * 2**s, GRID // 2**s
+    state[prefix + "bn0.running_mean"] = torch.randn(64, generator=g) - 20
+    state[prefix + "bn0.running_var"] = 200 + 50 * torch.rand(64, generator=g)
+    state[prefix + "bn0.num_batches_tracked"] = torch.tensor(7)
+    put("patch_embed.proj.weight", width, 1, 4, 4)
+    put("patch_embed.proj.bias", width)
+    norm("patch_embed.norm", width)
+    for s, (depth, heads) in enumerate(zip(depths, all_heads, strict=True)):
+        d, side = width * 2**s, GRID // 2**s
         for b in range(depth):
             at = f"layers.{s}.blocks.{b}"
             norm(f"{at}.norm1", d)
@@ -76,19 +74,29 @@ def random_state(seed: int = 0) -> dict[str, torch.Tensor]:
             linear(f"{at}.attn.qkv", 3 * d, d)
             linear(f"{at}.attn.proj", d, d)
             put(f"{at}.attn.relative_position_bias_table", (2 * WINDOW - 1) ** 2, heads)
-            state[AUDIO + f"{at}.attn.relative_position_index"] = position_index()
+            state[prefix + f"{at}.attn.relative_position_index"] = position_index()
             linear(f"{at}.mlp.fc1", 4 * d, d)
             linear(f"{at}.mlp.fc2", d, 4 * d)
             if b % 2 == 1 and side > WINDOW:
-                state[AUDIO + f"{at}.attn_mask"] = torch.zeros((side // WINDOW) ** 2, WINDOW**2, WINDOW**2)
-        if s < len(DEPTHS) - 1:
+                state[prefix + f"{at}.attn_mask"] = torch.zeros((side // WINDOW) ** 2, WINDOW**2, WINDOW**2)
+        if s < len(depths) - 1:
             linear(f"layers.{s}.downsample.reduction", 2 * d, 4 * d, bias=False)
             norm(f"layers.{s}.downsample.norm", 4 * d)
-    last = WIDTH * 2 ** (len(DEPTHS) - 1)
+    last = width * 2 ** (len(depths) - 1)
     norm("norm", last)
     linear("head", 527, 527)
     put("tscam_conv.weight", 527, last, 2, 3)
-    state |= projection("audio_encoder.projection.", last, g)
+    put("tscam_conv.bias", 527)
+
+
+def random_state(seed: int = 0) -> dict[str, torch.Tensor]:
+    """Every key that the published checkpoint has, with small random tensors."""
+    g = torch.Generator().manual_seed(seed)
+    state: dict[str, torch.Tensor] = {}
+    state[AUDIO + "spectrogram_extractor.stft.conv_real.weight"] = torch.zeros(513, 1, 4)
+    state[AUDIO + "logmel_extractor.melW"] = torch.from_numpy(slaney_filters()).float()
+    random_htsat(state, AUDIO, g, WIDTH, DEPTHS, HEADS)
+    state |= projection("audio_encoder.projection.", WIDTH * 2 ** (len(DEPTHS) - 1), g)
     torch.manual_seed(seed)
     text = GPT2Model(GPT2Config(vocab_size=VOCABULARY, n_positions=80, n_embd=TEXT_WIDTH, n_layer=2, n_head=1)).state_dict()
     state |= {f"caption_encoder.base.{k}": v for k, v in text.items()}
@@ -147,22 +155,31 @@ def audio_embedding(state: dict[str, torch.Tensor], wave: np.ndarray) -> torch.T
     full = {k: v.double() if v.is_floating_point() else v for k, v in state.items()}
     s = {k.removeprefix(AUDIO): v for k, v in full.items()}
     mel = torch.from_numpy(log_mel(wave))
+    patches = F.conv2d(as_image(mel, s)[None, None], s["patch_embed.proj.weight"], s["patch_embed.proj.bias"], stride=4)[0]
+    return project(full, "audio_encoder.projection", pooled(patches, s, DEPTHS, HEADS))
+
+
+def as_image(mel: torch.Tensor, s: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Normalised, stretched to 1024 frames, and cut into four strips of 256 that lie above each other."""
     mel = (mel - s["bn0.running_mean"]) / torch.sqrt(s["bn0.running_var"] + 1e-5) * s["bn0.weight"] + s["bn0.bias"]
     mel = F.interpolate(mel[None, None], (1024, 64), mode="bicubic", align_corners=True)[0, 0]
-    image = torch.cat([mel[i * 256 : (i + 1) * 256].T for i in range(4)])
-    x = F.conv2d(image[None, None], s["patch_embed.proj.weight"], s["patch_embed.proj.bias"], stride=4)[0].permute(1, 2, 0)
-    x = layer_norm(x, s, "patch_embed.norm")
-    for stage, (depth, heads) in enumerate(zip(DEPTHS, HEADS, strict=True)):
+    return torch.cat([mel[i * 256 : (i + 1) * 256].T for i in range(4)])
+
+
+def pooled(patches: torch.Tensor, s: dict[str, torch.Tensor], depths: list[int], all_heads: list[int]) -> torch.Tensor:
+    """``patches [d, side, side]`` through the blocks; the mean over what is left of them."""
+    x = layer_norm(patches.permute(1, 2, 0), s, "patch_embed.norm")
+    for stage, (depth, heads) in enumerate(zip(depths, all_heads, strict=True)):
         for b in range(depth):
             at = f"layers.{stage}.blocks.{b}"
             shift = WINDOW // 2 if b % 2 == 1 and x.shape[0] > WINDOW else 0
             x = x + attention(layer_norm(x, s, f"{at}.norm1"), s, at, heads, shift)
             hidden = F.gelu(layer_norm(x, s, f"{at}.norm2") @ s[f"{at}.mlp.fc1.weight"].T + s[f"{at}.mlp.fc1.bias"])
             x = x + hidden @ s[f"{at}.mlp.fc2.weight"].T + s[f"{at}.mlp.fc2.bias"]
-        if stage < len(DEPTHS) - 1:
+        if stage < len(depths) - 1:
             merged = torch.cat([x[0::2, 0::2], x[1::2, 0::2], x[0::2, 1::2], x[1::2, 1::2]], -1)
             x = layer_norm(merged, s, f"layers.{stage}.downsample.norm") @ s[f"layers.{stage}.downsample.reduction.weight"].T
-    return project(full, "audio_encoder.projection", layer_norm(x, s, "norm").mean((0, 1)))
+    return layer_norm(x, s, "norm").mean((0, 1))
 
 
 def project(state: dict[str, torch.Tensor], prefix: str, x: torch.Tensor) -> torch.Tensor:

@@ -62,7 +62,7 @@ def test_an_option_that_an_encoder_does_not_read_is_refused(layout, request):
     read = {"crop", "pad"} if encoder.media == "sounds" else set()
     read |= {"seconds"} if layout == "whisper_dir" else set()
     read -= {"crop"} if layout == "fused_dir" else set()
-    sounds = "read by clap, msclap, whisper, ast"
+    sounds = "read by clap, laion, msclap, whisper, ast"
     readers = {"seconds": "read by whisper", "crop": f"{sounds}|sees the whole clip", "pad": sounds}
     for name, value in options.items():
         if name in read:

@@ -20,6 +20,7 @@ from ..spelling import printable
 from ..writing import drafted
 from .forms import FORMS
 from .gain import TENSORS, GainSet, ResiDual
+from .modules import modules_of, with_blocks
 from .select import Place
 from .validate import AdapterError, check_residual, check_schema, check_tensors
 
@@ -94,7 +95,7 @@ def save_adapter(folder: str | Path, encoder: Encoder, residual: ResiDual, repla
         "base_model_name_or_path": encoder.name,
         "base": base_of(encoder),
         "mean": residual.mean,
-        "places": [{**asdict(s.place), "form": s.form, "truncated": s.truncated, "tau": s.tau} for s in residual.sets],
+        "places": [_written_place(s, encoder) for s in residual.sets],
         "trained_parameters": residual.trained,
         "notes": residual.notes,
     }
@@ -110,6 +111,12 @@ def save_adapter(folder: str | Path, encoder: Encoder, residual: ResiDual, repla
         path.write_text(card(encoder, residual))
     (folder / EARLIER).unlink(missing_ok=True)
     return folder
+
+
+def _written_place(gains: GainSet, encoder: Encoder) -> dict[str, Any]:
+    """What is not in its tensors; ``modules`` are the layers that it changes, by which PEFT finds them."""
+    rules = {"form": gains.form, "truncated": gains.truncated, "tau": gains.tau}
+    return {**asdict(gains.place), **rules, "modules": modules_of(gains.place, encoder)}
 
 
 def check_free(folder: Path, replace: bool = False) -> None:
@@ -165,21 +172,30 @@ def load_adapter(source: str | Path, encoder: Encoder) -> ResiDual:
     kind = config.get("peft_type") if isinstance(config, dict) else config
     if kind != "RESIDUAL":
         raise AdapterError(f"{folder}: an adapter of type {kind}, not ResiDual's")
+    if isinstance(places := config.get("places"), list):
+        config["places"] = places = [with_blocks(place, encoder, folder) for place in places]
     check_schema(config, folder)
-    made, here = config["base"], json.loads(json.dumps(base_of(encoder)))
-    wrong = [f"{key}: {made[key]} there, {here[key]} here" for key in ("revision", "preprocessing_hash", "units") if made[key] != here[key]]
-    if wrong:
-        window = "; was it made with other --seconds, --crop or --pad? Give the same here" if made["revision"] == here["revision"] else ""
-        raise AdapterError(f"{folder} was made for {made['name']}, not for {encoder.name} as it is here{window}:\n  " + "\n  ".join(wrong))
+    check_base(config["base"], encoder, folder)
     try:
         tensors = load_file(_weights(folder, config))
     except SafetensorError as error:
         raise AdapterError(f"{folder / WEIGHTS}: cannot be read ({error})") from error
-    check_tensors(tensors, len(config["places"]), folder)
-    sets = tuple(_read_set(place, {k: tensors.get(f"{i}.{k}") for k in (*TENSORS, "gain")}) for i, place in enumerate(config["places"]))
+    check_tensors(tensors, len(places), folder)
+    sets = tuple(_read_set(place, {k: tensors.get(f"{i}.{k}") for k in (*TENSORS, "gain")}) for i, place in enumerate(places))
     residual = ResiDual(sets, config["mean"], config["notes"])
     check_residual(residual, encoder, folder)
     return residual
+
+
+def check_base(made: dict[str, Any] | None, encoder: Encoder, where: object) -> None:
+    """Refuse an adapter of another base. One that PEFT learned on a plain model records none: its layers and shapes have to fit."""
+    if made is None:
+        return
+    here = json.loads(json.dumps(base_of(encoder)))
+    wrong = [f"{key}: {made[key]} there, {here[key]} here" for key in ("revision", "preprocessing_hash", "units") if made[key] != here[key]]
+    if wrong:
+        window = "; was it made with other --seconds, --crop or --pad? Give the same here" if made["revision"] == here["revision"] else ""
+        raise AdapterError(f"{where} was made for {made['name']}, not for {encoder.name} as it is here{window}:\n  " + "\n  ".join(wrong))
 
 
 def _read_set(place: dict[str, Any], tensors: dict[str, Any]) -> GainSet:

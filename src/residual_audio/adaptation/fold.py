@@ -21,13 +21,9 @@ from ..models import Encoder
 from ..models.copies import copied
 from ..models.folding import FoldError, fold_write, replace_weights
 from .gain import GainSet, ResiDual
+from .modules import mlp_layer
 
 __all__ = ["FoldError", "fold", "fold_heads"]
-
-
-def last_linear(module: nn.Module) -> nn.Linear:
-    """A linear layer, or the last one inside a module."""
-    return [m for m in module.modules() if isinstance(m, nn.Linear)][-1]
 
 
 def fold_heads(layer: nn.Linear, gains: GainSet, matrix: Float[Tensor, "unit d d"], offset: Float[Tensor, "unit d"]) -> None:
@@ -58,7 +54,7 @@ def fold(encoder: Encoder, residual: ResiDual) -> Encoder:
             if gains.place.kind == "heads":
                 fold_heads(folded.linear(site.projection), gains, matrix, offset)
             elif gains.place.kind == "mlps":
-                fold_write(last_linear(folded.module.get_submodule(site.mlp)), matrix[0], offset[0])
+                fold_write(folded.linear(mlp_layer(folded, site)), matrix[0], offset[0])
             else:
                 fold_write(folded.linear(site.projection), matrix[0], offset[0])
     folded.name = f"{encoder.name}+residual"

@@ -17,7 +17,7 @@ from .select import PlaceKind
 # How far the axes of a basis may be from orthonormal: those that were rounded to float32 are within 1e-5.
 TOLERANCE = 1e-3
 BASE = {"name": str, "revision": str, "preprocessing_hash": str, "units": dict}
-SCHEMA = {"base": dict, "mean": str, "places": list, "notes": dict}
+SCHEMA = {"mean": str, "places": list, "notes": dict}
 PLACE = {"blocks": list, "heads": list, "form": str}
 
 
@@ -27,8 +27,10 @@ class AdapterError(ValueError):
 
 def check_schema(config: Any, where: object) -> None:
     """The config has what an adapter's has, of the right types, and no unknown words."""
-    _has(config, SCHEMA, f"{where}: its config")
-    _has(config["base"], BASE, f"{where}: its base")
+    made_by_peft = "base" in config and config["base"] is None
+    _has(config, SCHEMA if made_by_peft else {"base": dict, **SCHEMA}, f"{where}: its config")
+    if not made_by_peft:
+        _has(config["base"], BASE, f"{where}: its base")
     if config["mean"] not in get_args(MeanRule):
         raise AdapterError(f"{where}: its mean is {config['mean']!r}; one of {', '.join(get_args(MeanRule))}")
     for i, place in enumerate(config["places"]):
@@ -69,7 +71,7 @@ def check_tensors(tensors: Mapping[str, Tensor], places: int, where: object) -> 
 def check_residual(residual: ResiDual, encoder: Encoder, where: object) -> None:
     """Places that the encoder has, numbers that are numbers, shapes that fit each other, axes that are orthonormal."""
     for gains in residual.sets:
-        problem = _place_problem(gains, encoder) or _tensor_problem(gains)
+        problem = _place_problem(gains, encoder) or tensor_problem(gains)
         if problem:
             raise AdapterError(f"{where}: {gains.place.kind} {gains.place.blocks}: {problem}")
 
@@ -88,7 +90,7 @@ def _place_problem(gains: GainSet, encoder: Encoder) -> str:
     return "" if found == expected or place.kind == "embedding" else f"its axes have {found} channels, and the encoder {expected}"
 
 
-def _tensor_problem(gains: GainSet) -> str:
+def tensor_problem(gains: GainSet) -> str:
     try:
         form = FORMS[gains.form]
     except OptionError as error:

@@ -14,6 +14,7 @@ from . import (
     ask,
     check,
     compare,
+    convert,
     datasets,
     demo,
     describe,
@@ -50,7 +51,7 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "describe": describe.describe,
         "ask": ask.ask,
     },
-    "Change": {"adapt": adapt.adapt, "fold": adapt.fold},
+    "Change": {"adapt": adapt.adapt, "fold": adapt.fold, "convert": convert.convert},
     "Judge": {
         "zero-shot": zero_shot.zero_shot,
         "retrieve": retrieve.retrieve,

@@ -46,11 +46,11 @@ def check_model(model: str) -> None:
         raise OptionError(f"{path}: has no config.json; expected a checkpoint directory as transformers writes it")
     if path.exists():
         return
+    known, (name, revision) = words_in_files("models/encoders"), split_revision(model)
+    if name in known:  # also LAION's files, which open by their names
+        return
     if model.startswith((".", "~", "/")) or model.count("/") > 1 or path.suffix in (".pth", ".pt", ".ckpt"):
         raise OptionError(f"no model at {model}: there is no such file or folder; see `residual-audio models`")
-    known, (name, revision) = words_in_files("models/encoders"), split_revision(model)
-    if name in known:
-        return
     if "/" in name:
         check_hub(name, revision, known)
     else:

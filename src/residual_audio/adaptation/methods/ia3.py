@@ -26,13 +26,12 @@ class Ia3Options(EncoderLoop, Selected):
 
 def ia3_learner(streams: Streams, blocks: set[tuple[int, int]], seed: int) -> WeightLearner:
     """On a copy of the encoder; factors start at one, so that the model starts as it is."""
-    from ..fold import last_linear
+    from ..modules import mlp_layer
     from .lora import attention_parts, either, injected, need_peft
 
     encoder = streams.encoder
     attention = attention_parts(encoder, blocks, TARGETS)
-    names = {id(part): name for name, part in encoder.module.named_modules()}
-    hidden = [names[id(last_linear(encoder.module.get_submodule(s.mlp)))] for s in encoder.sites if s.key in blocks]
+    hidden = [mlp_layer(encoder, s) for s in encoder.sites if s.key in blocks]
     config = need_peft().IA3Config(target_modules=either([*attention, *hidden]), feedforward_modules=either(hidden))
     return injected(streams, config, ".ia3_", seed)
 

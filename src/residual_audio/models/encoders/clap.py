@@ -55,11 +55,16 @@ class ClapEncoder(HtsatEncoder):
 
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
         self.source, self.name = str(source), name or str(source)
-        self.module = open_exactly(ClapModel, self.source).eval().to(device)
-        config: Any = self.module.config
-        self.policy = clap_policy(ClapFeatureExtractor.from_pretrained(**pinned(self.source)), config.audio_config.enable_fusion)
-        self.revision = revision_of(config, self.source)
+        module = open_exactly(ClapModel, self.source)
+        self.put_around(module.eval().to(device), ClapFeatureExtractor.from_pretrained(**pinned(self.source)))
+        self.revision = revision_of(module.config, self.source)
         self.source = at_commit(self.source, self.revision)
+
+    def put_around(self, module: ClapModel, extractor: ClapFeatureExtractor) -> None:
+        """Everything that can be read off a model and its front end."""
+        self.module = module
+        config: Any = module.config
+        self.policy = clap_policy(extractor, config.audio_config.enable_fusion)
         self.units = htsat_units(self.module.audio_model)
         self.sites = htsat_sites(self.module.audio_model, "audio_model")
         self.stages = htsat_stages(self.module.audio_model, "audio_model")

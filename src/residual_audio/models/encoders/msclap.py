@@ -22,24 +22,14 @@ from ..encoder import Encoder, EncoderError
 from ..files import file_digest, hub_file, open_tokenizer, split_revision
 from ..htsat import HtsatEncoder, htsat_sites, htsat_stages, htsat_units
 from ..loading import Loading
+from ..original import State, below, infer_audio_config, load_exactly, read_checkpoint, to_transformers
 from ..readout import ResidualReadout
 from ..registry import ENCODERS, HUB, EncoderKind, KnownModel
-from ..weights import all_but, check_count, check_finite, check_keys, check_numbers
+from ..weights import check_count, check_finite, check_numbers
 
 NAME, REPO, FILE = "msclap-2023", "microsoft/msclap", "CLAP_weights_2023.pth"
-State = dict[str, Tensor]
 AUDIO, TEXT = "audio_encoder.base.htsat.", "caption_encoder.base."
 MEL_FILTERS = AUDIO + "logmel_extractor.melW"
-DROPPED = ("spectrogram_extractor.", "logmel_extractor.", "tscam_conv.", "head.")
-RENAMES = {
-    "bn0.": "batch_norm.",
-    ".norm1.": ".layernorm_before.",
-    ".norm2.": ".layernorm_after.",
-    ".attn.relative_position": ".attention.self.relative_position",
-    ".attn.proj.": ".attention.output.dense.",
-    ".mlp.fc1.": ".intermediate.dense.",
-    ".mlp.fc2.": ".output.dense.",
-}
 # The tokenizer that the checkpoint was trained with, at one commit of its repository.
 GPT2 = "gpt2@607a30d783dfa663caf39e06633721c8d4cfcd7e"
 SAMPLE_RATE, SECONDS, TEXT_LENGTH = 44_100, 7, 77
@@ -74,51 +64,6 @@ class MsClapModel(nn.Module):
         self.logit_scale = nn.Parameter(torch.zeros(()))
 
 
-def below(state: State, prefix: str) -> State:
-    return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
-
-
-def to_transformers(htsat: State) -> State:
-    """Keys of Microsoft's HTS-AT (prefix removed) → keys of ClapAudioModel; QKV is split in three."""
-    mapped: State = {}
-    for key, value in htsat.items():
-        if key.startswith(DROPPED) or key.endswith("attn_mask"):
-            continue
-        for old, new in RENAMES.items():
-            key = key.replace(old, new)
-        if ".attn.qkv." in key:
-            for name, part in zip(("query", "key", "value"), value.chunk(3), strict=True):
-                mapped["audio_encoder." + key.replace(".attn.qkv.", f".attention.self.{name}.")] = part
-        else:
-            mapped["audio_encoder." + key] = value
-    return mapped
-
-
-def infer_audio_config(htsat: State) -> ClapAudioConfig:
-    """Depths, heads, widths, window and grid of an HTS-AT, from the shapes of its tensors."""
-    patch = htsat["patch_embed.proj.weight"]
-    stages = 1 + max(int(k.split(".")[1]) for k in htsat if k.startswith("layers."))
-    depths = [1 + max(int(k.split(".")[3]) for k in htsat if k.startswith(f"layers.{s}.blocks.")) for s in range(stages)]
-    tables = [htsat[f"layers.{s}.blocks.0.attn.relative_position_bias_table"] for s in range(stages)]
-    window = (round(tables[0].shape[0] ** 0.5) + 1) // 2
-    fc1 = htsat["layers.0.blocks.0.mlp.fc1.weight"]
-    shift_mask = htsat.get("layers.0.blocks.1.attn_mask")
-    windows_a_side = round(shift_mask.shape[0] ** 0.5) if shift_mask is not None else 8
-    return ClapAudioConfig(
-        patch_size=patch.shape[-1],
-        patch_stride=[patch.shape[-2], patch.shape[-1]],
-        patch_embeds_hidden_size=patch.shape[0],
-        hidden_size=patch.shape[0] * 2 ** (stages - 1),
-        depths=depths,
-        num_attention_heads=[table.shape[1] for table in tables],
-        window_size=window,
-        spec_size=windows_a_side * window * patch.shape[-1],
-        num_mel_bins=htsat["bn0.weight"].shape[0],
-        mlp_ratio=fc1.shape[0] / fc1.shape[1],
-        enable_fusion=False,
-    )
-
-
 def infer_text_config(gpt2: State) -> GPT2Config:
     tokens, width = gpt2["wte.weight"].shape
     blocks = 1 + max(int(k.split(".")[1]) for k in gpt2 if k.startswith("h."))
@@ -135,12 +80,7 @@ def infer_text_config(gpt2: State) -> GPT2Config:
 
 def read_state(path: Path) -> State:
     """The checkpoint's state dict; refuses what is not Microsoft's HTS-AT CLAP, and says what it is instead."""
-    try:
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
-        raise EncoderError(f"{path}: cannot be read as a PyTorch checkpoint ({error})") from error
-    state = loaded.get("model", loaded) if isinstance(loaded, dict) else {}
-    state = {key.removeprefix("module."): value for key, value in state.items()}
+    state = read_checkpoint(path, "model")
     if not any(key.startswith(AUDIO) for key in state):
         if any(key.startswith("audio_encoder.base.conv_block") for key in state):
             raise EncoderError(
@@ -179,7 +119,7 @@ class MsClapEncoder(HtsatEncoder):
         check_finite(module, self.path)
         self.module = module.eval().to(device)
         self.policy = Preprocessing(SAMPLE_RATE, SAMPLE_RATE * SECONDS, MEL, pad="repeat")
-        self.filters = state.get(MEL_FILTERS)
+        self.filters = None if MEL_FILTERS not in state else state[MEL_FILTERS].clone()
         self.revision = revision or file_digest(self.path)
         self.units = htsat_units(module.audio_model)
         self.sites = htsat_sites(module.audio_model, "audio_model")
@@ -241,15 +181,6 @@ class MsClapEncoder(HtsatEncoder):
         return target
 
 
-def load_exactly(module: nn.Module, state: State, path: Path) -> None:
-    """Load a state dict that must fit; buffers that a module computes itself may be missing."""
-    try:
-        result = module.load_state_dict(state, strict=False)
-    except RuntimeError as error:
-        raise EncoderError(f"{path}: {str(error).splitlines()[-1].strip()}") from error
-    check_keys(path, type(module).__name__, all_but(result.missing_keys, ()), all_but(result.unexpected_keys, ()))
-
-
 def open_msclap(source: str, device: str | torch.device, options: Loading) -> Encoder:
     """By name from the hub, or a file."""
     path = Path(source).expanduser()
@@ -261,7 +192,7 @@ def open_msclap(source: str, device: str | torch.device, options: Loading) -> En
     return MsClapEncoder(path, source, device)
 
 
-SUFFIXES = (".pth", ".pt", ".ckpt")
+SUFFIXES = (".pth", ".ckpt")
 ENCODERS.add(
     EncoderKind(
         "msclap",
