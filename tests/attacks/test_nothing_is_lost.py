@@ -14,7 +14,7 @@ SMALL = ["--units", "S3B1 heads", "--form", "gains", "--epochs", "1", "--rate", 
 # Each verb that has something to write, and what is there when it has.
 VERBS = {
     "zero-shot": (["tiny", *FEW], ["run.json", "clips.parquet", "tables/classes.csv"]),
-    "ablate": (["tiny", *FEW, "--units", "S3 stages", "--clips", "4"], ["tables/ablation_stages.csv"]),
+    "ablate": (["tiny", *FEW, "--units", "S3 stages", "--clips", "4"], ["tables/ablation_stage.csv"]),
     "retrieve": (["tiny", "synthetic-captions", "--limit", "8"], ["retrieval.json", "tables/retrieval.csv"]),
     "truncate": (["tiny", *MANY, "--units", "S3B1 heads", "--retain", "1"], ["retention.json", "tables/retention.csv"]),
     "compare": (["tiny", *MANY, "--methods", "plain"], ["comparison.json", "tables/comparison_summary.csv"]),
