@@ -9,17 +9,17 @@ import pytest
 from residual_audio.cli import screen
 from residual_audio.extraction import Run
 
-FEW = ["synthetic-voice", "--limit", "16"]
+FEW, MANY = (["synthetic-voice", "--limit", number] for number in ("16", "40"))
 SMALL = ["--units", "S3B1 heads", "--form", "gains", "--epochs", "1", "--rate", "0.1"]
 # Each verb that has something to write, and what is there when it has.
 VERBS = {
     "zero-shot": (["tiny", *FEW], ["run.json", "clips.parquet", "tables/classes.csv"]),
-    "ablate": (["tiny", *FEW, "--units", "S3 stages", "--clips", "4"], ["ablation.json", "tables/ablation_stages.csv"]),
+    "ablate": (["tiny", *FEW, "--units", "S3 stages", "--clips", "4"], ["tables/ablation_stage.csv"]),
     "retrieve": (["tiny", "synthetic-captions", "--limit", "8"], ["retrieval.json", "tables/retrieval.csv"]),
-    "truncate": (["tiny", *FEW, "--units", "S3B1 heads", "--retain", "1"], ["retention.json", "tables/retention.csv"]),
-    "compare": (["tiny", *FEW, "--methods", "plain"], ["comparison.json", "tables/comparison_summary.csv"]),
+    "truncate": (["tiny", *MANY, "--units", "S3B1 heads", "--retain", "1"], ["retention.json", "tables/retention.csv"]),
+    "compare": (["tiny", *MANY, "--methods", "plain"], ["comparison.json", "tables/comparison_summary.csv"]),
     "few-shot": (["tiny", *FEW, "--methods", "plain", "--shots", "1"], ["few_shot.json", "tables/few_shot.csv"]),
-    "search": (["tiny", *FEW, "--space", "grid", "--set", "rate=0.1", *SMALL[:-2]], ["search.json", "tables/search.csv"]),
+    "search": (["tiny", *MANY, "--space", "grid", "--set", "rate=0.1", *SMALL[:-2]], ["search.json", "tables/search.csv"]),
     "adapt": (["tiny", *FEW, *SMALL, "--no-held"], ["adapter_config.json", "adapter_model.safetensors", "training.json"]),
     "describe": (
         ["RUN", "--units", "S3B1H0 S3B1H1", "--method", "somp", "--permutations", "2", "--resamples", "0", "--no-figures"],
