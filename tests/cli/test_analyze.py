@@ -117,7 +117,7 @@ def test_what_was_done_is_recorded(analysed, run):
 def test_the_screen_has_a_line_per_block_where_there_is_one_stage(analysed, command, capsys, tmp_path):
     assert command("analyze", analysed, "--no-figures", "--points", 6, "--seed", 2, "--out", tmp_path / "o") == 0
     text = capsys.readouterr().out
-    assert "synthetic-voice: 6 clips, 12 tables in" in text
+    assert "synthetic-voice: 6 clips, 16 tables in" in text
     assert "means over heads" in text
     assert first_words(text) == ["S0B0", "S0B1", "S0B2"]
     assert "\x1b" not in text
