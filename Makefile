@@ -20,7 +20,7 @@ lint: $(READY)
 	$(RUN)/mypy
 
 bench: $(READY)
-	for name in recording end_to_end memory dimension ablation training folding direct scaling; do echo "== $$name"; $(RUN)/python benchmarks/$$name.py || exit 1; done
+	for name in recording end_to_end memory long_recording dimension ablation training folding direct scaling; do echo "== $$name"; $(RUN)/python benchmarks/$$name.py || exit 1; done
 
 setup: $(READY)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .comparison.search import search
     from .data import load_dataset
     from .evaluation import zero_shot
+    from .evaluation.over_time import over_time
     from .evaluation.retrieval import retrieve
     from .extraction import Run, extract
     from .meaning import ask, describe
@@ -59,6 +60,7 @@ __all__ = [
     "load_adapter",
     "load_dataset",
     "load_encoder",
+    "over_time",
     "report",
     "retrieve",
     "save_adapter",
@@ -72,6 +74,7 @@ __getattr__, __dir__ = lazily(
         "load_encoder": ".models",
         "load_dataset": ".data",
         "zero_shot": ".evaluation",
+        "over_time": ".evaluation.over_time",
         "retrieve": ".evaluation.retrieval",
         "extract": ".extraction",
         "Run": ".extraction",
