@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .adaptation.adapter import load_adapter, save_adapter
     from .adaptation.attach import attached
     from .adaptation.fold import fold
+    from .adaptation.hub import pull, push
     from .adaptation.recipe import Recipe
     from .adaptation.train import Training
     from .analysis import analyze
@@ -61,6 +62,8 @@ __all__ = [
     "load_dataset",
     "load_encoder",
     "over_time",
+    "pull",
+    "push",
     "report",
     "retrieve",
     "save_adapter",
@@ -89,6 +92,8 @@ __getattr__, __dir__ = lazily(
         "fold": ".adaptation.fold",
         "load_adapter": ".adaptation.adapter",
         "save_adapter": ".adaptation.adapter",
+        "push": ".adaptation.hub",
+        "pull": ".adaptation.hub",
         "Protocol": ".comparison.protocol",
         "compare": ".comparison.compare",
         "few_shot": ".comparison.few_shot",

@@ -55,7 +55,8 @@ def adapt(
     recipe.check([method])  # before anything heavy is loaded
     check_learning(learning, recipe, [method])
     from ..adaptation.adapt import adapt as run_adaptation
-    from ..adaptation.adapter import check_free, push_adapter
+    from ..adaptation.adapter import check_free
+    from ..adaptation.hub import push as push_to_hub
     from .screen import progress, say, tell, unreadable
 
     check_free(out, replace)
@@ -73,7 +74,7 @@ def adapt(
     adapted.write(out)
     unreadable(adapted.errors, clips)
     if push is not None:
-        say(push_adapter(out, push))
+        say(push_to_hub(out, push))
     for reason in adapted.reasons:
         say(f"- {reason}")
     say(f"{adapted.residual.trained:,} numbers in {out}{worth(adapted)}")

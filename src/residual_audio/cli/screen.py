@@ -138,6 +138,7 @@ def quiet_libraries() -> None:
 
 # The errors that users can do something about, by the module that defines them.
 KNOWN_ERRORS = {
+    "adaptation.hub": "HubError",
     "adaptation.validate": "AdapterError",
     "adaptation.methods.lora": "LoraError",
     "analysis.errors": "AnalysisError",
