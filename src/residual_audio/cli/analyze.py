@@ -112,7 +112,7 @@ def draw_figures(folder: Path, analysis: Analysis) -> int:
     """Every figure that the tables, and ablations that lie beside them, allow; says how many."""
     import pandas as pd
 
-    from ..report.figures import draw
+    from .figures import draw
 
     ablations = {p.stem: pd.read_parquet(p) for p in sorted((folder / "tables").glob("ablation_*.parquet"))}
     return len(draw({**ablations, **analysis.tables}, folder / "figures", analysis.info)) // 2

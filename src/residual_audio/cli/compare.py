@@ -70,7 +70,7 @@ def compare(
     chosen = list(METHODS) if methods == ALL else words(methods)
     recipe.check(bare(chosen))  # before anything heavy is loaded
     from ..comparison.compare import compare as run_comparison
-    from ..report.figures import draw
+    from .figures import draw
     from .screen import console, progress, tell, unreadable
 
     writable(out)

@@ -49,7 +49,7 @@ def few_shot(
     recipe.check(bare(chosen))  # before anything heavy is loaded
     from ..comparison.few_shot import few_shot as run_few_shot
     from ..comparison.few_shot import parse_shots
-    from ..report.figures import draw
+    from .figures import draw
     from .screen import progress, say, tell, unreadable
 
     points = parse_shots(shots)

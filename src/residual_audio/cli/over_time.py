@@ -67,11 +67,11 @@ def listen(
         )
     show(result, path.name)
     if out is not None:
-        from ..report.figures import draw
+        from .figures import draw
 
         result.write(out)
         figures = draw(result.tables, out / "figures", {"model": result.info["model"], "dataset": path.name}, only=["over_time"])
-        say(f"written to {out}; figure: {figures[1]}")
+        say("\n".join([f"written to {out}", *(f"figure: {path}" for path in figures[1:])]))
 
 
 def show(result: OverTime, name: str) -> None:

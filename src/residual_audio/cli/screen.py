@@ -146,6 +146,7 @@ KNOWN_ERRORS = {
     "evaluation.errors": "EvaluationError",
     "extraction.shard": "ExtractionError",
     "extraction.store": "StoreError",
+    "lazy": "MissingExtra",
     "media": "MediaError",
     "models.encoder": "EncoderError",
     "models.folding": "FoldError",

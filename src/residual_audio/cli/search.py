@@ -64,7 +64,7 @@ def search(
     recipe.check([method])  # before anything heavy is loaded
     from ..comparison.search import DRAWS, plan
     from ..comparison.search import search as run_search
-    from ..report.figures import draw
+    from .figures import draw
     from .screen import progress, say, tell, unreadable
 
     writable(out)

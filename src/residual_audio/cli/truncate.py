@@ -39,7 +39,7 @@ def truncate(
     ```
     """
     from ..adaptation.retention import parse_retained, retention
-    from ..report.figures import draw
+    from .figures import draw
     from .screen import console, progress, screen_table, unreadable
 
     numbers = parse_retained(retain)
