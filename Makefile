@@ -21,7 +21,7 @@ lint: $(READY)
 
 # The pages of docs/ as a site in build/site; a broken link or an unknown name is an error.
 docs: $(READY)
-	DISABLE_MKDOCS_2_WARNING=true NO_MKDOCS_2_WARNING=true $(RUN)/mkdocs build --quiet --strict --site-dir build/site
+	NO_MKDOCS_2_WARNING=true $(RUN)/mkdocs build --strict --site-dir build/site
 
 # The wheel, installed without extras into an environment of its own, where the demo has to run.
 wheel: $(READY)

@@ -1,6 +1,6 @@
 """Check an installed wheel where nothing else is: no extras, no source tree. Run by `make wheel` with the clean environment's Python.
 
-    CLEAN/bin/python scripts/check_wheel.py dist/residual_audio-….whl
+CLEAN/bin/python scripts/check_wheel.py dist/residual_audio-….whl
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
         said = run("demo", "--limit", "60", "--out", "demo")
         expect('no figures: matplotlib: not installed; pip install "residual-audio[report]"', said)
         expect('No page: plotly: not installed; pip install "residual-audio[report]"', said)
-        expect("top-1", run("zero-shot", "demo/folded", "notes", "--limit", "20"))
+        expect("top1", run("zero-shot", "demo/folded", "notes", "--limit", "20"))
         expect('"residual-audio[report]"', run("report", "demo/run", status=2))
         expect('"residual-audio[ray]"', run("extract", "tiny", "notes", "--engine", "ray", "--out", "ray", status=2))
         tables = len(list(Path("demo").rglob("*.parquet")))

@@ -52,6 +52,9 @@ def report(
     residual-audio report runs/notes --compare runs/compare-notes --adapter adapters/notes
     ```
     """
+    from ..lazy import need
+
+    need("report", "plotly")  # before anything heavy is loaded
     from ..extraction import Run
     from ..report import report as write_report
     from .screen import errors, progress, quiet_libraries, say
