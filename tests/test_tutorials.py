@@ -23,7 +23,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 def test_there_are_five_and_most_of_them_is_run():
     assert len(TUTORIALS) == 5
     found = [match for page in TUTORIALS for match in BLOCK.findall(page.read_text())]
-    assert sum(bool(skipped) for skipped, _, _ in found) <= 2
+    assert sum(bool(skipped) for skipped, _, _ in found) <= 3
     assert len(found) > 25
 
 
