@@ -1,4 +1,4 @@
-# Two commands do everything on a fresh machine with Python 3.11+: `make demo` and `make test`.
+# Two commands do everything on a fresh machine with Python 3.11+: `make demo` and `make test`. `make docs` and `make wheel` build the rest.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Test files run side by side, one process per core.
 WORKERS ?= auto
 
-.PHONY: demo test lint bench setup clean
+.PHONY: demo test lint docs wheel bench setup clean
 
 demo: $(READY)
 	$(RUN)/residual-audio demo --out runs/demo
@@ -19,8 +19,21 @@ lint: $(READY)
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
 
+# The pages of docs/ as a site in build/site; a broken link or an unknown name is an error.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=true $(RUN)/mkdocs build --strict --site-dir build/site
+
+# The wheel, installed without extras into an environment of its own, where the demo has to run.
+wheel: $(READY)
+	rm -rf build/lib build/clean dist
+	$(RUN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	$(RUN)/python -m venv build/clean
+	build/clean/bin/python -m pip install --quiet --constraint constraints.txt dist/*.whl
+	build/clean/bin/python scripts/check_wheel.py dist/*.whl
+	rm -rf build/clean
+
 bench: $(READY)
-	for name in recording end_to_end memory dimension ablation training folding direct scaling; do echo "== $$name"; $(RUN)/python benchmarks/$$name.py || exit 1; done
+	for name in recording end_to_end memory long_recording dimension ablation training folding direct scaling; do echo "== $$name"; $(RUN)/python benchmarks/$$name.py || exit 1; done
 
 setup: $(READY)
 
@@ -36,4 +49,4 @@ $(READY): pyproject.toml constraints.txt requirements.lock
 	touch $@
 
 clean:
-	rm -rf $(VENV) runs .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) build dist runs .pytest_cache .ruff_cache .mypy_cache

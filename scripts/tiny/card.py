@@ -43,7 +43,13 @@ def write_card(folder: Path) -> None:
     sources = [["what", "licence"], *([f"Debian's `{name}`", licence] for name, licence in packages.items())]
     clips, last = log["clips"], log["epochs"][-1]
     precision = "bfloat16" if log["settings"]["bf16"] else "float32"
-    card = f"""# tiny
+    card = f"""---
+license: mit
+library_name: transformers
+tags: [audio, clap]
+---
+
+# tiny
 
 A small CLAP with the topology of the real HTS-AT: depths {DEPTHS}, heads {HEADS}, {heads} heads in all, {D_HEAD} channels each,
 on a 32 × 32 grid of tokens with windows of 4 × 4; {log["parameters"]:,} parameters with a RoBERTa-like text side. A standard

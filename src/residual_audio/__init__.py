@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .adaptation.adapter import load_adapter, save_adapter
     from .adaptation.attach import attached
     from .adaptation.fold import fold
+    from .adaptation.hub import pull, push
     from .adaptation.recipe import Recipe
     from .adaptation.train import Training
     from .analysis import analyze
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .comparison.search import search
     from .data import load_dataset
     from .evaluation import zero_shot
+    from .evaluation.over_time import over_time
     from .evaluation.retrieval import retrieve
     from .extraction import Run, extract
     from .meaning import ask, describe
@@ -60,6 +62,9 @@ __all__ = [
     "load_adapter",
     "load_dataset",
     "load_encoder",
+    "over_time",
+    "pull",
+    "push",
     "report",
     "retrieve",
     "save_adapter",
@@ -74,6 +79,7 @@ __getattr__, __dir__ = lazily(
         "load_encoder": ".models",
         "load_dataset": ".data",
         "zero_shot": ".evaluation",
+        "over_time": ".evaluation.over_time",
         "retrieve": ".evaluation.retrieval",
         "extract": ".extraction",
         "Run": ".extraction",
@@ -88,6 +94,8 @@ __getattr__, __dir__ = lazily(
         "fold": ".adaptation.fold",
         "load_adapter": ".adaptation.adapter",
         "save_adapter": ".adaptation.adapter",
+        "push": ".adaptation.hub",
+        "pull": ".adaptation.hub",
         "Protocol": ".comparison.protocol",
         "compare": ".comparison.compare",
         "few_shot": ".comparison.few_shot",

@@ -1,9 +1,20 @@
-"""Packages whose parts are imported when they are asked for, so that ``--help`` and ``import residual_audio`` wait for nothing heavy."""
+"""What is imported only when it is asked for: parts of packages, so that ``--help`` waits for nothing heavy, and libraries of extras."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
+
+
+class MissingExtra(ImportError):
+    """A library that an extra of this package brings is not installed; the message names the extra."""
+
+
+def need(extra: str, *modules: str) -> None:
+    """Raise :class:`MissingExtra` where a module of an extra is not installed: before any work, not after it."""
+    if absent := [name for name in modules if find_spec(name) is None]:
+        raise MissingExtra(f'{", ".join(absent)}: not installed; pip install "residual-audio[{extra}]"')
 
 
 def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:

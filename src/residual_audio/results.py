@@ -111,8 +111,7 @@ def circumstances() -> dict[str, Any]:
 def provenance(encoder: Any, dataset: Any) -> dict[str, Any]:
     """The model, its preprocessing and the data, as every record names them."""
     return {
-        "model": {"name": encoder.name, "revision": encoder.revision},
-        "preprocessing": {**asdict(encoder.policy), "hash": encoder.policy.hash},
+        **identity(encoder),
         "dataset": {
             "name": dataset.name,
             "clips": len(dataset),
@@ -120,4 +119,12 @@ def provenance(encoder: Any, dataset: Any) -> dict[str, Any]:
             "folds": dataset.folds,
             "notes": dataset.notes,
         },
+    }
+
+
+def identity(encoder: Any) -> dict[str, Any]:
+    """The model and its preprocessing."""
+    return {
+        "model": {"name": encoder.name, "revision": encoder.revision},
+        "preprocessing": {**asdict(encoder.policy), "hash": encoder.policy.hash},
     }

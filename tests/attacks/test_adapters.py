@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from safetensors.torch import load_file, save_file
 
 from residual_audio.adaptation import adapter
@@ -167,9 +168,10 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new_one(folder, tiny, residu
 
 def test_names_in_a_card_are_text(tiny, residual, tmp_path, monkeypatch):
     monkeypatch.setattr(tiny, "name", 'x"\ntags: [evil]\n# heading `code` <script>')
-    card = adapter.card(tiny, residual)
-    front = card.split("---")[1]
-    assert front.count("\n") == 4, "one line each"
+    card = adapter.adapter_card(tiny, residual)
+    front = ModelCard(card).data.to_dict()
+    assert "evil" not in front["tags"]
+    assert "base_model" not in front, "no repository has that name"
     assert "<script>" not in card.split("---")[2].split("```")[0]
     compiled = card.split("```python\n")[1].split("```")[0]
     compile(compiled, "card", "exec")

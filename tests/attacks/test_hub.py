@@ -39,7 +39,7 @@ def test_a_commit_is_what_is_opened_and_recorded(tmp_path):
     with running_hub() as hub:
         hub.earlier[EARLIER] = files
         hub.earlier[GAINS] = {name: (folder / name).read_bytes() for name in (CONFIG, WEIGHTS, CARD)}
-        hub.files.update(files | {"tokenizer.json": json.dumps(other).encode()})
+        hub.files["me/gains"] = files | {"tokenizer.json": json.dumps(other).encode()}
         said = json.loads(run(PROGRAM, hub, tmp_path / "home", EARLIER, GAINS).splitlines()[-1])
         asked = [path for path in hub.asked if "/resolve/" in path]
     pinned, latest = said[f"me/gains@{EARLIER}"], said["me/gains"]

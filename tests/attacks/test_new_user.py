@@ -123,7 +123,7 @@ def test_a_typo_does_not_wait_for_torch(tmp_path):
 
 def test_the_hub_is_asked_once(tmp_path):
     with running_hub() as hub:
-        hub.files["config.json"] = b"{}"
+        hub.files["me/gains"] = {"config.json": b"{}"}
         assert no_answer(f"{hub.address}/me/gains/resolve/main/config.json", {}) == ""
         assert "no such model" in no_answer(f"{hub.address}/me/gains/resolve/main/none.json", {})
     assert "no connection" in no_answer(f"{hub.address}/me/gains/resolve/main/config.json", {})

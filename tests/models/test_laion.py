@@ -8,8 +8,8 @@ import torch
 from transformers import ClapFeatureExtractor, ClapModel
 
 from residual_audio.audio import Waveform
+from residual_audio.cli.checks import check_model
 from residual_audio.cli.convert import convert
-from residual_audio.cli.options import check_place
 from residual_audio.models import EncoderError, known_models, load_encoder
 from residual_audio.models.encoders.laion import FILES
 from tests.helpers import laion_reference as reference
@@ -171,7 +171,7 @@ class Run:
 def test_the_files_are_known_by_name(monkeypatch):
     assert set(FILES) <= {model.name for model in known_models()}
     for name in FILES:
-        check_place(name)  # the command line takes it for a name, not for a file that is missing
+        check_model(name)  # the command line takes it for a name, not for a file that is missing
     asked = []
 
     def hub_file(*wanted):

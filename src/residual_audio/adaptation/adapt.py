@@ -13,14 +13,14 @@ import torch
 
 from ..data import Dataset
 from ..data.prompts import DEFAULT_TEMPLATE
-from ..evaluation import CLASSIFIERS
+from ..evaluation import CLASSIFIERS, mean_interval
 from ..evaluation.folds import Parts, fold_parts
 from ..models import Encoder
 from ..options import OptionError
-from ..results import Result, provenance, write_record, write_table
-from ..rounding import percent
+from ..results import Result, provenance, without_nan, write_record, write_table
 from .adapter import save_adapter
 from .advice import advised, check_budget, enough, own_parts, within
+from .card import HELD
 from .gain import ResiDual
 from .methods import METHODS, adapters
 from .prepare import prepare
@@ -49,7 +49,7 @@ class Adapted(Result):
     @property
     def held(self) -> dict[str, float]:
         """Accuracy on a fold that was held out first: of the model as it was, of a linear probe, and adapted; empty where none was."""
-        return dict(self.info.get("held", {}).get("accuracy", {}))
+        return {name: value for name, (value, _, _) in self.info.get("held", {}).get("accuracy", {}).items()}
 
     @property
     def reasons(self) -> list[str]:
@@ -110,12 +110,11 @@ def adapt(
     if budget is not None:
         advice = within(budget, task, method, advice)
     recipe, learning = advice.recipe, advice.learning
-    figures, accuracy = dict[str, Any](), dict[str, float]()
+    figures = dict[str, Any]()
     outside = held_fold(task) if held and METHODS[method].trained and learning.again else None
     if outside is not None:
         tried, chosen = learn(method, outside, recipe.options(method), learning)
-        accuracy = on_held(outside, method, tried, recipe)
-        figures = {"clips": len(outside.parts.test), "accuracy": accuracy}
+        figures = {"clips": len(outside.parts.test), "accuracy": on_held(outside, method, tried, recipe)}
         learned = once_more(method, task, recipe.options(method), chosen, learning.tau) if chosen["epochs"] else tried
         learned = replace(learned, history=tried.history)
     else:
@@ -128,8 +127,8 @@ def adapt(
         "clips": clips_told(parts if outside is None else outside.parts, len(parts.seen) if learning.again and chosen.get("epochs") else 0),
         **chosen,
     }
-    if accuracy:
-        notes["held clips"] = ", ".join(f"{name} {percent(value)} %" for name, value in accuracy.items())
+    if figures:
+        notes[HELD] = figures
     if encoder.has_text:
         notes["template"] = template or DEFAULT_TEMPLATE
     if learned.history:
@@ -155,8 +154,8 @@ def held_fold(task: FoldTask) -> FoldTask | None:
     return replace(task, parts=next(fold_parts(task.setting.dataset, task.seed))[1])
 
 
-def on_held(task: FoldTask, method: str, tried: Adaptation, recipe: Recipe) -> dict[str, float]:
-    """Accuracy on the held clips: the model as it was, a linear probe on it, and adapted."""
+def on_held(task: FoldTask, method: str, tried: Adaptation, recipe: Recipe) -> dict[str, list[float | None]]:
+    """Accuracy on the held clips with its 95 % interval over groups: the model as it was, a linear probe on it, and adapted."""
     options: Any = recipe.options(method)
     assert tried.embed is not None
     plain, judge = task.setting.embeddings, task.aim(getattr(options, "towards", "auto"))
@@ -165,5 +164,6 @@ def on_held(task: FoldTask, method: str, tried: Adaptation, recipe: Recipe) -> d
         "linear probe": task.scores(plain, CLASSIFIERS["probe"]),
         method: task.scores(tried.embed(task.setting), judge),
     }
-    targets = task.targets[task.parts.test]
-    return {name: float(found.argmax(1).eq(targets).double().mean()) for name, found in scores.items()}
+    targets, groups = task.targets[task.parts.test], [task.setting.dataset.groups[i] for i in task.parts.test]
+    intervals = {name: mean_interval(found.argmax(1).eq(targets).numpy(), groups, seed=task.seed) for name, found in scores.items()}
+    return {name: [without_nan(float(end)) for end in interval] for name, interval in intervals.items()}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,15 +14,15 @@ from safetensors.torch import load_file, save_file
 
 from ..models import Encoder
 from ..models.loading import split_revision
-from ..spelling import printable
 from ..writing import drafted
-from .forms import FORMS
+from .card import CARD, adapter_card
 from .gain import TENSORS, GainSet, ResiDual
 from .modules import modules_of, with_blocks
 from .select import Place
 from .validate import AdapterError, check_residual, check_schema, check_tensors
 
-CONFIG, WEIGHTS, CARD = "adapter_config.json", "adapter_model.safetensors", "README.md"
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+ADAPTER = (CONFIG, WEIGHTS, CARD)
 # The digest in the config says which weights it belongs to; while both are replaced, the old ones are kept under another name.
 DIGEST, EARLIER = "weights_sha256", f".{WEIGHTS}.earlier"
 
@@ -37,48 +35,6 @@ def base_of(encoder: Encoder) -> dict[str, Any]:
         "preprocessing_hash": encoder.policy.hash,
         "units": {"heads": encoder.units.heads, "d_head": encoder.units.d_head, "d_model": encoder.units.d_model},
     }
-
-
-def markdown(text: str) -> str:
-    """A name or a note as text of a Markdown page."""
-    return re.sub(r"([\\`*\[\]<>|#])", r"\\\1", printable(text))
-
-
-def card(encoder: Encoder, residual: ResiDual) -> str:
-    """A README that says what this is and how to use it."""
-    sets = {f"{s.place.kind}: {s.form}, {FORMS[s.form].help}" for s in residual.sets}
-    places = "\n".join(f"- {line}" for line in sorted(sets))
-    truncated = " What lies outside the kept axes is dropped." if any(s.truncated for s in residual.sets) else ""
-    strength = " and ".join(f"{tau:g}" for tau in sorted({s.tau for s in residual.sets}))
-    name = markdown(encoder.name)
-    notes = "\n".join(f"- {markdown(str(key))}: {markdown(str(value))}" for key, value in residual.notes.items())
-    return f"""---
-library_name: residual-audio
-base_model: {json.dumps(encoder.name)}
-tags: [residual, audio, clap]
----
-
-# ResiDual for {name}
-
-{residual.trained} learned numbers inside the principal axes of {len(residual.sets)} places, at strength {strength}.
-Mean: {residual.mean}.{truncated} Everything else is the base model's.
-
-{places}
-- base model: {name}, revision {encoder.revision}
-- preprocessing: {encoder.policy.hash}
-{notes}
-
-```
-residual-audio fold {shlex.quote(printable(encoder.name).replace("`", ""))} THIS_FOLDER --out FOLDED   # an ordinary checkpoint
-```
-
-```python
-import residual_audio as ra
-
-encoder = ra.load_encoder({encoder.name!r})
-folded = ra.fold(encoder, ra.load_adapter("THIS_FOLDER", encoder))
-```
-"""
 
 
 def save_adapter(folder: str | Path, encoder: Encoder, residual: ResiDual, replace: bool = False) -> Path:
@@ -108,7 +64,7 @@ def save_adapter(folder: str | Path, encoder: Encoder, residual: ResiDual, repla
     with drafted(folder / CONFIG) as path:
         path.write_text(json.dumps(config, indent=2, default=str) + "\n")
     with drafted(folder / CARD) as path:
-        path.write_text(card(encoder, residual))
+        path.write_text(adapter_card(encoder, residual))
     (folder / EARLIER).unlink(missing_ok=True)
     return folder
 
@@ -135,7 +91,7 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _weights(folder: Path, config: dict[str, Any]) -> Path:
+def weights_of(folder: Path, config: dict[str, Any]) -> Path:
     """The weights that the config was written with; those of before, where a kill came between the two."""
     expected = config.get(DIGEST)
     for path in (folder / WEIGHTS, folder / EARLIER):
@@ -153,18 +109,15 @@ def _folder(source: str | Path) -> Path:
 
     try:
         name, revision = split_revision(str(source))
-        return Path(snapshot_download(name, revision=revision, allow_patterns=[CONFIG, WEIGHTS, CARD]))
+        return Path(snapshot_download(name, revision=revision, allow_patterns=list(ADAPTER)))
     except (HFValidationError, LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
         raise AdapterError(
             f"{source}: neither a directory nor a hub repository that can be reached ({str(error).splitlines()[0]})"
         ) from error
 
 
-def load_adapter(source: str | Path, encoder: Encoder) -> ResiDual:
-    """Read an adapter for ``encoder``; one that was made for another base is refused with the reason."""
-    folder = _folder(source)
-    if not (folder / CONFIG).is_file() or not (folder / WEIGHTS).is_file():
-        raise AdapterError(f"{folder}: no {CONFIG} and {WEIGHTS}; expected a directory written by `residual-audio adapt`")
+def read_config(folder: Path) -> dict[str, Any]:
+    """The config of an adapter of ours."""
     try:
         config = json.loads((folder / CONFIG).read_text())
     except ValueError as error:
@@ -172,14 +125,24 @@ def load_adapter(source: str | Path, encoder: Encoder) -> ResiDual:
     kind = config.get("peft_type") if isinstance(config, dict) else config
     if kind != "RESIDUAL":
         raise AdapterError(f"{folder}: an adapter of type {kind}, not ResiDual's")
-    if isinstance(places := config.get("places"), list):
-        config["places"] = places = [with_blocks(place, encoder, folder) for place in places]
+    return dict(config)
+
+
+def load_adapter(source: str | Path, encoder: Encoder) -> ResiDual:
+    """Read an adapter for ``encoder``; one that was made for another base is refused with the reason."""
+    folder = _folder(source)
+    if not (folder / CONFIG).is_file() or not (folder / WEIGHTS).is_file():
+        raise AdapterError(f"{folder}: no {CONFIG} and {WEIGHTS}; expected a directory written by `residual-audio adapt`")
+    config = read_config(folder)
+    if isinstance(config.get("places"), list):
+        config["places"] = [with_blocks(place, encoder, folder) for place in config["places"]]
     check_schema(config, folder)
     check_base(config["base"], encoder, folder)
     try:
-        tensors = load_file(_weights(folder, config))
+        tensors = load_file(weights_of(folder, config))
     except SafetensorError as error:
         raise AdapterError(f"{folder / WEIGHTS}: cannot be read ({error})") from error
+    places = config["places"]
     check_tensors(tensors, len(places), folder)
     sets = tuple(_read_set(place, {k: tensors.get(f"{i}.{k}") for k in (*TENSORS, "gain")}) for i, place in enumerate(places))
     residual = ResiDual(sets, config["mean"], config["notes"])
@@ -206,12 +169,3 @@ def _read_set(place: dict[str, Any], tensors: dict[str, Any]) -> GainSet:
         place = {**place, "kind": place["form"], "form": "gains" if gain.shape[1] == tensors["axes"].shape[1] else "scalar"}
     where = Place(place["kind"], tuple(tuple(b) for b in place["blocks"]), tuple(place["heads"]))
     return GainSet(where, **tensors, form=place["form"], truncated=place.get("truncated", False), tau=place.get("tau", 1.0))
-
-
-def push_adapter(folder: str | Path, repository: str, private: bool = False) -> str:
-    """Upload an adapter's directory to the hub; returns its address."""
-    from huggingface_hub import HfApi
-
-    api = HfApi()
-    api.create_repo(repository, private=private, exist_ok=True)
-    return str(api.upload_folder(folder_path=str(folder), repo_id=repository, allow_patterns=[CONFIG, WEIGHTS, CARD]))

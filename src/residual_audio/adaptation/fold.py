@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from ..models import Encoder
 from ..models.copies import copied
 from ..models.folding import FoldError, fold_write, replace_weights
+from .card import folded_card
 from .gain import GainSet, ResiDual
 from .modules import mlp_layer
 
@@ -58,5 +59,6 @@ def fold(encoder: Encoder, residual: ResiDual) -> Encoder:
             else:
                 fold_write(folded.linear(site.projection), matrix[0], offset[0])
     folded.name = f"{encoder.name}+residual"
+    folded.card = folded_card(encoder, residual)
     folded.loading = None  # no checkpoint has these weights until they are saved
     return folded

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -110,29 +111,37 @@ def read_segment(path: str | Path, rate: int, start: float = 0.0, seconds: float
     if len(samples) == 0:
         raise MediaError(f"{name}: the header promises {sound.frames} frames but none can be decoded; the file is truncated")
     if seconds is None and len(samples) == LONGEST_SECONDS * source_rate:
-        raise MediaError(f"{name}: lasts more than {LONGEST_SECONDS // 60} minutes, too long to be read whole; cut it into parts")
+        raise MediaError(
+            f"{name}: lasts more than {LONGEST_SECONDS // 60} minutes, too long to be read whole; "
+            "cut it into parts, or go through it with `zero-shot --over-time`"
+        )
     mono = at_rate(to_mono(Waveform(samples, source_rate), name), source_rate, rate, name)
     return mono if seconds is None else mono[: round(seconds * rate)]
 
 
 def decoded(sound: Stream, name: str, start: float, frames: int) -> Float[np.ndarray, " frame"]:
-    """At most ``frames`` from ``start`` on, as the mean over channels; decoded block by block, so that memory follows what is there."""
-    blocks: list[np.ndarray] = []
-    left, broken = frames, ""
+    """At most ``frames`` from ``start`` on, as the mean over channels; memory follows what is there, not what the header says."""
+    parts = list(mono_blocks(sound, name, start, frames))
+    return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+
+
+def mono_blocks(sound: Stream, name: str, start: float = 0.0, frames: int | None = None) -> Iterator[Float[np.ndarray, " frame"]]:
+    """The mean over channels, block by block from ``start`` on: to the end, or for at most ``frames``. A file may break off."""
+    left, begun = sys.maxsize if frames is None else frames, False
     try:
         if start > 0:
             sound.seek(min(sound.frames, round(start * sound.samplerate)))
         while left > 0:
             block = sound.read(min(BLOCK_FRAMES, left), dtype="float32", always_2d=True)
-            blocks.append(block.mean(axis=1))
+            if len(block):
+                yield block.mean(axis=1)
+                begun = True
             left -= len(block)
             if len(block) < BLOCK_FRAMES:
                 break
     except soundfile.LibsndfileError as error:
-        broken = error.error_string.strip()
-    if broken and not blocks:
-        raise MediaError(f"{name}: breaks off while decoding ({broken})")
-    return np.concatenate(blocks) if blocks else np.zeros(0, np.float32)
+        if not begun:
+            raise MediaError(f"{name}: breaks off while decoding ({error.error_string.strip()})") from error
 
 
 def at_rate(mono: np.ndarray, source_rate: int, rate: int, name: str) -> np.ndarray:

@@ -20,6 +20,7 @@ from . import (
     describe,
     extract,
     few_shot,
+    hub,
     models,
     report,
     reproduce,
@@ -63,6 +64,7 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "reproduce": reproduce.reproduce,
     },
     "Show": {"report": report.report, "demo": demo.demo},
+    "Share": {"push": hub.push, "pull": hub.pull},
 }
 for panel, verbs in VERBS.items():
     for name, verb in verbs.items():

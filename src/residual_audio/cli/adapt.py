@@ -61,8 +61,9 @@ def adapt(
     check_template(template)
     clips = data.open(dataset)
     from ..adaptation.adapt import adapt as run_adaptation
-    from ..adaptation.adapter import check_free, push_adapter
-    from ..report.figures import draw
+    from ..adaptation.adapter import check_free
+    from ..adaptation.hub import push as push_to_hub
+    from .figures import draw
     from .screen import say, tell, unreadable
 
     check_free(out, replace)
@@ -80,7 +81,7 @@ def adapt(
         draw(adapted.tables, out / "figures", {**adapted.info, "clips": len(clips) - len(adapted.errors)}, only=["training_dynamics"])
     unreadable(adapted.errors, clips)
     if push is not None:
-        say(push_adapter(out, push))
+        say(push_to_hub(out, push))
     for reason in adapted.reasons:
         say(f"- {reason}")
     say(f"{adapted.residual.trained:,} numbers in {out}{worth(adapted)}")

@@ -152,7 +152,7 @@ def worth(folder: Path, analysis: Analysis, seed: int) -> dict[str, pd.DataFrame
 
 def draw_figures(folder: Path, analysis: Analysis) -> int:
     """Every figure that the tables, and ablations that lie beside them, allow; says how many."""
-    from ..report.figures import draw
+    from .figures import draw
 
     return len(draw({**ablations_of(folder / "tables"), **analysis.tables}, folder / "figures", analysis.info)) // 2
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..lazy import need
 from ..rounding import percent
 from .checks import check_run, check_template, writable
 
@@ -49,6 +50,8 @@ def ask(
     from ..meaning import ask as run_question
     from .screen import console, quiet_libraries
 
+    if clip is not None:
+        need("report", "matplotlib")
     opened = Run.open(run)
     here = out if out is not None else opened.store.local
     if clip is not None and here is None:

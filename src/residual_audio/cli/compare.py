@@ -77,7 +77,7 @@ def compare(
     clips = data.open(dataset)
     second = Data(download=data.download, limit=data.limit).open(other) if other else None
     from ..comparison.compare import compare as run_comparison
-    from ..report.figures import draw
+    from .figures import draw
     from .screen import console, tell, unreadable
 
     encoder = open_model(model, machine, loading)

@@ -147,8 +147,8 @@ def analyze(tour: Tour) -> None:
 def retune(tour: Tour) -> None:
     """ResiDual on the last blocks against the model as it is and a linear probe: cross-validated over instruments."""
     from ..comparison.compare import compare
-    from ..report.figures import draw
     from .compare import compared
+    from .figures import draw
 
     data, folder = tour.open(), tour.home / "compare"
     comparison = compare(tour.encoder, data, folder, METHODS, RECIPE)
@@ -176,10 +176,16 @@ def keep(tour: Tour) -> None:
 
 def show(tour: Tour) -> None:
     """The page, and where everything is."""
+    from ..lazy import MissingExtra
     from ..report import report
 
     home = tour.home
-    page = report(home / "run", compare=[home / "compare"], adapter=home / "adapter", clips=SHOWN)
+    try:
+        page = report(home / "run", compare=[home / "compare"], adapter=home / "adapter", clips=SHOWN)
+    except MissingExtra as error:
+        opened = f"No page: {error}, and run this again."
+    else:
+        opened = f"Open the page in a browser ({page.stat().st_size / 1e6:.1f} MB):\n{page}"
     figures = len(list((home / "run" / "figures").glob("*.png")))
     tour.screen += [
         f"In {home}:",
@@ -187,7 +193,7 @@ def show(tour: Tour) -> None:
         f"  run                what every head writes, tables, {figures} figures",
         "  compare            the methods, fold by fold",
         "  adapter, folded    what was learned; an ordinary checkpoint that has it",
-        f"Open the page in a browser ({page.stat().st_size / 1e6:.1f} MB):\n{page}",
+        opened,
     ]
 
 

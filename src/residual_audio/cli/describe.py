@@ -85,7 +85,7 @@ def describe(
     )  # fmt: skip
     result.write(here)
     if figures and "selection" in result.tables:
-        from ..report.figures import draw
+        from .figures import draw
 
         draw(result.tables, here / "figures", result.info, only=["accuracy_vs_k"])
     show(result)

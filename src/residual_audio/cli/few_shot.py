@@ -55,7 +55,7 @@ def few_shot(
     clips = data.open(dataset)
     from ..comparison.few_shot import few_shot as run_few_shot
     from ..comparison.few_shot import parse_shots
-    from ..report.figures import draw
+    from .figures import draw
     from .screen import say, tell, unreadable
 
     points = parse_shots(shots)

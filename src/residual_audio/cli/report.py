@@ -53,6 +53,9 @@ def report(
     residual-audio report runs/notes --compare runs/compare-notes --adapter adapters/notes
     ```
     """
+    from ..lazy import need
+
+    need("report", "plotly")  # before anything heavy is loaded
     check_run(run)
     check_adapter(adapter)
     check_template(template)

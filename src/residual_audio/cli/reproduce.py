@@ -73,11 +73,11 @@ def reproduce(
     if published_heads is not None:
         check_file(published_heads, "--published-heads")
     from ..comparison.sweep import place_of
-    from ..report.figures import draw
     from ..reproduction.published import published_figures
     from ..reproduction.reproduce import HEADS, choose
     from ..reproduction.reproduce import reproduce as run_reproduction
     from ..reproduction.targets import TARGETS
+    from .figures import draw
     from .screen import say, tell
 
     models, datasets = words(model), words(dataset)

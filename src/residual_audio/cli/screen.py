@@ -91,6 +91,7 @@ def quiet_libraries() -> None:
 
 # The errors that users can do something about, by the module that defines them.
 KNOWN_ERRORS = {
+    "adaptation.hub": "HubError",
     "adaptation.validate": "AdapterError",
     "adaptation.methods.lora": "LoraError",
     "analysis.errors": "AnalysisError",
@@ -98,6 +99,7 @@ KNOWN_ERRORS = {
     "evaluation.errors": "EvaluationError",
     "extraction.shard": "ExtractionError",
     "extraction.store": "StoreError",
+    "lazy": "MissingExtra",
     "media": "MediaError",
     "models.encoder": "EncoderError",
     "models.folding": "FoldError",

@@ -71,7 +71,7 @@ def search(
     check_template(protocol.template)
     clips = data.open(dataset)
     from ..comparison.search import search as run_search
-    from ..report.figures import draw
+    from .figures import draw
     from .screen import say, tell, unreadable
 
     encoder = open_model(model, machine, loading)

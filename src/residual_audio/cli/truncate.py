@@ -45,7 +45,7 @@ def truncate(
     check_template(template)
     clips = data.open(dataset)
     from ..adaptation.retention import parse_retained, retention
-    from ..report.figures import draw
+    from .figures import draw
     from .screen import console, screen_table, unreadable
 
     numbers = parse_retained(retain)

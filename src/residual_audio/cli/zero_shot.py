@@ -8,23 +8,30 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ..models.loading import Loading
+from ..options import option_specs
 from ..rounding import percent
 from .checks import check_classifiers, check_model, check_template, writable
 from .late_help import ClassifierName, Template, classifier_help, helped, template_help
 from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes
+from .over_time import Listening, check_unread, listen
 
 if TYPE_CHECKING:
     from ..evaluation import ZeroShotResult
 
 
 @helped(classifier=classifier_help, template=template_help)
-@takes(data=Data, machine=Machine, loading=Loading)
+@takes(listening=Listening, data=Data, machine=Machine, loading=Loading)
 def zero_shot(
     model: ModelArgument,
     dataset: DatasetArgument,
+    listening: Listening,
     data: Data,
     machine: Machine,
     loading: Loading,
+    over_time: Annotated[
+        bool, typer.Option("--over-time", help="DATASET is one recording of any length: tell where in it each --text is heard.")
+    ] = False,
+    text: Annotated[list[str] | None, typer.Option("--text", help="With --over-time: what to listen for; several times.")] = None,
     classifier: ClassifierName = "auto",
     template: Template = None,
     folds: Annotated[
@@ -40,18 +47,27 @@ def zero_shot(
 ) -> None:
     """Classify a dataset with the model as it is, with 95 % intervals over groups of clips.
 
-    Prints top-1, top-5 and macro accuracy and the hardest classes; `--out` keeps all tables.
+    Prints top-1, top-5 and macro accuracy and the hardest classes; `--out` keeps all tables. With `--over-time`, a recording of any
+    length is heard in overlapping windows: the seconds where each text is heard, and with `--out` scores over time, the embedding of
+    every window, and a figure.
 
     ```
     residual-audio zero-shot tiny notes
     residual-audio zero-shot laion/clap-htsat-unfused esc50 --data-root ~/data/ESC-50 --template laion --out runs/laion-esc50
     residual-audio zero-shot ~/models/whisper-tiny.en esc50 --data-root ~/data/ESC-50 --seconds 5
+    residual-audio zero-shot tiny field.wav --over-time --text "a dog barking" --text rain --text "background noise" --out runs/field
     ```
     """
     writable(out)
     check_model(model)
-    check_classifiers(classifier)
     check_template(template)
+    if over_time:
+        unread = {"--classifier": classifier != "auto", "--folds": folds != "official", "--seed": seed, "--strict": strict}
+        check_unread(True, unread | {option_specs(Data)[name].flag: value for name, value in vars(data).items()})
+        listen(model, dataset, text or [], listening, machine, loading, template=template, batch_size=batch_size, out=out)
+        return
+    check_unread(False, {"--text": text} | {option_specs(Listening)[name].flag: True for name in listening.given})
+    check_classifiers(classifier)
     clips = data.open(dataset)
     from ..evaluation import zero_shot as evaluate
     from .screen import say, unreadable

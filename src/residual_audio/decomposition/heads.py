@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
@@ -17,7 +16,7 @@ def split_heads(concatenated: Float[Tensor, "*batch head_x_d_head"], heads: int)
 
 def head_weights(out_weight: Float[Tensor, "d_model head_x_d_head"], heads: int) -> Float[Tensor, "head d_model d_head"]:
     """Each head's slice of the output projection."""
-    return rearrange(out_weight, "m (h d) -> h m d", h=heads)
+    return out_weight.unflatten(1, (heads, -1)).movedim(1, 0)
 
 
 def head_contributions(

@@ -103,6 +103,7 @@ class Encoder(ABC):
     logit_scale: float
     filters: Float[Tensor, "bin mel"] | None = None
     loading: Loaded | None = None
+    card: str | None = None  # the README of a checkpoint that was changed here
     _readout: Readout
 
     @abstractmethod
@@ -257,6 +258,8 @@ class Encoder(ABC):
         with drafted_folder(folder) as draft:
             written = self.write(draft)
             inside = written.relative_to(draft)
+            if self.card is not None:
+                (draft / "README.md").write_text(self.card)
         return folder / inside
 
     def write(self, folder: Path) -> Path:

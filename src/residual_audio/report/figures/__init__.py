@@ -7,8 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...analysis.keys import KEYS, file_prefix, select, views
-from .drawing import FIGURES, Context, Drawing, FigureError, MissingTable, Tables
-from .style import save
+from ...lazy import need
+
+try:
+    from .drawing import FIGURES, Context, Drawing, FigureError, MissingTable, Tables
+    from .style import save
+except ModuleNotFoundError:
+    need("report", "matplotlib")
+    raise
 
 __all__ = ["FIGURES", "Context", "Drawing", "FigureError", "MissingTable", "draw"]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ...adaptation.adapter import load_adapter
 from ...extraction import Run, StoreError
+from ...lazy import need
 from ...media import MediaError
 from ...models import EncoderError
 from ...options import OptionError
@@ -51,6 +52,7 @@ def report(
     ``advance(n)`` is told of finished clips: each once for the page, and once more if a model is opened. ``tell(line)`` is told what the
     page has to do without (default: a warning).
     """
+    need("report", "plotly")
     opened = run if isinstance(run, Run) else Run.open(run)
     if audio not in AUDIO:
         raise PageError(f"audio is {audio!r}; one of {', '.join(AUDIO)}")
