@@ -120,7 +120,8 @@ def plane(folder: Path) -> tuple[pd.DataFrame, str]:
     table = read(folder, "strength")
     if "other" not in table:
         return pd.DataFrame(), ""
-    table = table[~table.method.str.contains("+", regex=False)]
+    learned = own_rows(read(folder, "summary"))
+    table = table[table.method.isin(learned.method[learned.trained > 0])]
     cells = {
         name: [f"{percent(r.accuracy)} / {percent(r.other)}" for r in own.sort_values("tau").itertuples()]
         for name, own in table.groupby("method", sort=False)
@@ -132,11 +133,9 @@ def plane(folder: Path) -> tuple[pd.DataFrame, str]:
         best = table[table.method == form].nlargest(1, "accuracy").iloc[0]
         rest = table[~table.method.isin(FORMS)]
         over = rest[(rest.accuracy >= best.accuracy) & (rest.other >= best.other)]
-        who = ", ".join(f"`{r.method}` at τ = {r.tau:g}" for r in over.itertuples())
-        place = f"{percent(best.accuracy)} / {percent(best.other)} at τ = {best.tau:g}"
+        who = ", ".join(f"`{name}`" for name in over.method.unique()) or "nobody but perhaps other forms"
         said.append(
-            f"- `{form}` ({place}): "
-            + (f"{who} is at least as good at both." if who else "nobody but other forms is at least as good at both.")
+            f"- At least as good at both as `{form}` at τ = {best.tau:g} ({percent(best.accuracy)} / {percent(best.other)}): {who}."
         )
     return shown, "\n".join(said)
 
