@@ -16,6 +16,7 @@ from results_page import relative
 
 from residual_audio.adaptation.forms import FORMS
 from residual_audio.evaluation.paired import against_first
+from residual_audio.report.figures import draw
 from residual_audio.report.tables import to_markdown
 from residual_audio.rounding import fixed, percent
 
@@ -175,13 +176,24 @@ def part(folder: Path, page: Path) -> str:
             text += f"\n**{title}\n\n{to_markdown(table)}\n\n{said}\n"
     if taken := chosen(folder):
         text += f"\n<details><summary>What the stopping parts chose, fold by fold</summary>\n\n{taken}\n\n</details>\n"
-    for name, said in FIGURES.items():
-        figure = folder / "figures" / f"{name}.png"
-        if figure.exists():
-            target = page.parent / f"{page.stem}-{folder.name}-{name.rpartition('_')[2]}.png"
-            shutil.copyfile(figure, target)
-            text += f"\n![{said}]({target.name})\n"
-    return text
+    return text + "".join(f"\n![{FIGURES[path.stem]}]({moved(path, page, folder).name})\n" for path in drawn(folder, record))
+
+
+def moved(figure: Path, page: Path, folder: Path) -> Path:
+    """Beside the page, under a name that says whose it is."""
+    return Path(shutil.copyfile(figure, page.parent / f"{page.stem}-{folder.name}-{figure.stem.rpartition('_')[2]}.png"))
+
+
+def drawn(folder: Path, record: dict) -> list[Path]:
+    """The figures of what is learned, each method by the first classifier: all rows at once are too many to tell apart."""
+    rows, strength = own_rows(read(folder, "summary")), read(folder, "strength")
+    rows = rows[(rows.trained > 0) | (rows.method == "plain")]
+    tables = {"comparison_summary": rows.reset_index(drop=True)}
+    if len(strength):
+        tables["comparison_strength"] = strength[strength.method.isin(rows.method)].reset_index(drop=True)
+    caption = {"model": record["model"]["name"], "dataset": record["dataset"]["name"], "clips": record["dataset"]["clips"]}
+    made = draw(tables, folder / "figures" / "page", caption, only=list(FIGURES))
+    return [path for path in made if path.suffix == ".png"]
 
 
 def main() -> None:
