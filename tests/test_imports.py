@@ -74,7 +74,8 @@ def test_direction(path):
 
 def test_the_check_sees_what_it_should(tmp_path):
     assert imports(PACKAGE / "models" / "encoders" / "ast.py") == {"audio", "models"}
-    assert imports(PACKAGE / "cli" / "compare.py") >= {"adaptation", "comparison", "models", "report"}
+    assert imports(PACKAGE / "cli" / "compare.py") >= {"adaptation", "comparison", "models"}
+    assert "report" in imports(PACKAGE / "cli" / "figures.py")
 
 
 def test_importing_the_package_loads_nothing_heavy():

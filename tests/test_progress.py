@@ -96,7 +96,7 @@ CALLS = {
     "zero_shot": "tiny on",
     "retrieve": "tiny on",
     "ablate": "ablation of",
-    "analyze": "heads on",
+    "analyze": "units on",
     "describe": "words for",
     "adapt": "epochs",
     "compare": "methods × folds",

@@ -89,7 +89,7 @@ class MtebEncoder(AbsEncoder):
         columns = inputs.dataset.column_names
         parts = []
         if "text" in columns:
-            parts.append(self.get_text_embeddings(inputs))
+            parts.append(self.get_text_embeddings(inputs, batch_size))
         if "audio" in columns:
             parts.append(self.get_audio_embeddings(inputs, batch_size))
         if not parts:

@@ -139,7 +139,7 @@ def test_code_in_a_checkpoint_is_neither_run_nor_asked_about(copy_of, monkeypatc
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout != "msclap_path"])
+@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout not in ("msclap_path", *FILES)])
 def test_an_adapter_beside_the_weights_leads_nowhere_else(layout, copy_of):
     """transformers would open the base that it names in the place of the checkpoint, and change it by the adapter."""
     path = copy_of(layout)

@@ -1,13 +1,15 @@
 """What comes from a hub is pinned and recorded: model, tokenizer and adapter of one commit, whatever is uploaded afterwards."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import residual_audio
 from residual_audio.adaptation.adapter import CARD, CONFIG, WEIGHTS, save_adapter
 from residual_audio.models import load_encoder
-from tests.adaptation.test_hub import run
 from tests.helpers.gains import made_up
 from tests.helpers.hub import COMMIT, running_hub
 
@@ -25,6 +27,14 @@ print(json.dumps(said))
 """
 
 
+def in_fresh_process(program, hub, home, *words):
+    """The address of the hub is read when its client is imported."""
+    env = {**os.environ, "HF_ENDPOINT": hub.address, "HF_HOME": str(home), "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1"}
+    done = subprocess.run([sys.executable, "-c", program, *words], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
 def test_a_commit_is_what_is_opened_and_recorded(tmp_path):
     """The latest upload has a tokenizer that spells otherwise and no adapter that fits: the pinned one does not see it."""
     tiny = load_encoder("tiny")
@@ -40,7 +50,7 @@ def test_a_commit_is_what_is_opened_and_recorded(tmp_path):
         hub.earlier[EARLIER] = files
         hub.earlier[GAINS] = {name: (folder / name).read_bytes() for name in (CONFIG, WEIGHTS, CARD)}
         hub.files["me/gains"] = files | {"tokenizer.json": json.dumps(other).encode()}
-        said = json.loads(run(PROGRAM, hub, tmp_path / "home", EARLIER, GAINS).splitlines()[-1])
+        said = json.loads(in_fresh_process(PROGRAM, hub, tmp_path / "home", EARLIER, GAINS).splitlines()[-1])
         asked = [path for path in hub.asked if "/resolve/" in path]
     pinned, latest = said[f"me/gains@{EARLIER}"], said["me/gains"]
     assert pinned["revision"] == EARLIER

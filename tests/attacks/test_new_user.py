@@ -179,7 +179,7 @@ def test_python_shows_what_there_is():
 
 
 # Where Python takes a list, the command takes words with commas.
-SAME = {"similarity", "granularity", "methods", "method", "shots", "units"}
+SAME = {"similarity", "granularity", "methods", "method", "shots", "units", "of"}
 
 
 @pytest.mark.parametrize("verb", ["zero-shot", "ablate", "describe", "ask", "extract", "analyze"])

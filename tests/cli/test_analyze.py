@@ -198,13 +198,11 @@ def test_errors_are_one_clear_line(run, encoder, command, capsys, tmp_path, monk
         ("analyze", tmp_path / "nowhere"): "no run.json; expected a directory written by `residual-audio extract`",
         ("analyze", empty): "no run.json",
         ("analyze", unfinished): "is not finished; run the same `residual-audio extract` command again",
-        ("analyze", folder, "--regime", "after"): "one of pre, post, both",
-        ("analyze", folder, "--level", "frame"): "one of clip, token",
         ("analyze", folder, "--similarity", "direct"): "--granularity head,moments,direct",
         ("analyze", folder, "--similarity", "angle"): "one or more of spectra, subspaces, paired, cka, direct",
         ("analyze", folder, "--clusters", 500): "cannot make 500 clusters of 12 heads",
         ("analyze", bare, "--level", "token"): "no token-level moments",
-        ("ablate", "tiny", "synthetic-voice", "--classifier", "loss"): "known are prompts, centroids, probe",
+        ("ablate", "tiny", "synthetic-voice", "--classifier", "loss"): "unknown classifier 'loss'",
         ("ablate", "tiny", "synthetic-voice", "--how", "noise"): "zero or mean",
     }
     for words, says in cases.items():
@@ -213,6 +211,11 @@ def test_errors_are_one_clear_line(run, encoder, command, capsys, tmp_path, monk
         assert says in written, words
         assert written.startswith("error: ")
         assert written.count("\n") == 1
+    for option, word, known in (("--regime", "after", "uncentred"), ("--level", "frame", "token")):
+        assert command("analyze", folder, option, word) == 2
+        written = capsys.readouterr().err
+        assert f"'{word}' is not one of" in written
+        assert f"'{known}'" in written
         assert "Traceback" not in written
 
 

@@ -257,7 +257,7 @@ def test_errors_say_what_to_do(command, capsys, tmp_path):
             tmp_path,
         ): "--model PATH --published. Without it, the same code runs by --model tiny --dataset notes",
         ("kfold-irmas", "--model", "tiny", "--data-root", tmp_path): "--model tiny --dataset notes",
-        ("--published-heads", tmp_path / "none.csv", "--model", "tiny"): "cannot be read as a table of heads",
+        ("--published-heads", tmp_path / "none.csv", "--model", "tiny"): "none.csv: there is no such file",
     }
     for words, says in cases.items():
         assert command(*words) == 2, words

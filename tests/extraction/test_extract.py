@@ -139,7 +139,8 @@ def test_a_full_disk_loses_nothing_that_was_done(run, tiny, voices, tmp_path):
     assert [p for p in out.rglob("*") if p.name.endswith(".tmp")] == []
     assert Store(str(out)).names("shards") == []
     again = extract(tiny, voices, out, ("head", "direct"), batch_size=4)
-    assert torch.equal(again.heads[:], run.heads[:])
+    # The other run records attention weights too, for which the fused attention is off: the same up to rounding.
+    torch.testing.assert_close(again.heads[:], run.heads[:], rtol=1e-4, atol=1e-5)
 
 
 def test_a_second_process_is_told(tiny, voices, tmp_path):

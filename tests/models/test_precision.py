@@ -1,6 +1,7 @@
 """bf16 only where a child has shown that it can be multiplied, and fast; everything that judges stays float32."""
 
 import json
+from subprocess import TimeoutExpired
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from residual_audio.adaptation.gain import ResiDual, Shape, gain_set
 from residual_audio.adaptation.learner import GainLearner
+from residual_audio.adaptation.recipe import Recipe
 from residual_audio.adaptation.select import choose_places
 from residual_audio.adaptation.streams import cache_streams, place_bases
 from residual_audio.models import load_encoder, precision
@@ -45,6 +47,15 @@ def test_the_answer_is_kept_per_cpu(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     assert bf16_ratio(tmp_path / "file" / "below" / "bf16.json") == 0.5
     assert len(asked) == 4
+
+    def busy():
+        raise TimeoutExpired("python", 60)
+
+    monkeypatch.setattr(precision, "tried", busy)
+    assert bf16_ratio(tmp_path / "busy.json") is None
+    assert not (tmp_path / "busy.json").exists(), "asked again next time"
+    monkeypatch.setattr(precision, "answers", lambda: tmp_path / "busy.json")
+    assert Recipe(precision="auto").on(CPU)["precision"] == "float32", "what is recorded is what was done"
 
 
 def test_auto_wants_a_gain(tmp_path, monkeypatch):

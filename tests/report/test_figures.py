@@ -196,7 +196,8 @@ def points(axes) -> np.ndarray:
 
 def test_the_specification_names_these_figures():
     assert list(FIGURES) == [
-        *NAMES, *ATTENTION, *COMPARISONS, "accuracy_vs_k", "accuracy_vs_retention", "token_map", "over_time", "training_dynamics",
+        *NAMES, *ATTENTION, *COMPARISONS, "accuracy_vs_k", "accuracy_vs_retention", "stage_folds", "token_map", "over_time",
+        "training_dynamics",
     ]  # fmt: skip
     assert [name for name, figure in FIGURES.items() if not figure.default] == ["token_map", "over_time"]
 

@@ -99,6 +99,7 @@ def adapt(
     if not METHODS[method].adapter:
         raise OptionError(f"{method} leaves no adapter that could be saved; one of {', '.join(adapters())}")
     recipe.check([method])
+    recipe = recipe.on(encoder.device)
     check_learning(learning, recipe, [method])
     check_budget(budget, method, recipe)
     setting = prepare(

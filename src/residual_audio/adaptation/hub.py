@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..models.files import COMPANIONS, split_revision
 from ..writing import drafted_folder
-from .adapter import ADAPTER, CONFIG, read_config, weights_of
+from .adapter import ADAPTER, CONFIG, WEIGHTS, read_config, weights_of
 from .card import CARD
 
 # All that a checkpoint may consist of; nothing else is uploaded or fetched.
@@ -23,6 +23,7 @@ class HubError(ValueError):
 @contextmanager
 def reaching(repository: str) -> Iterator[None]:
     """The hub's many errors as one, with the next step."""
+    from huggingface_hub import constants
     from huggingface_hub.errors import (
         GatedRepoError,
         HfHubHTTPError,
@@ -37,7 +38,8 @@ def reaching(repository: str) -> Iterator[None]:
     except HFValidationError as error:
         raise HubError(f"{repository}: not the name of a hub repository; it looks like user/name ({first_line(error)})") from error
     except (OfflineModeIsEnabled, LocalEntryNotFoundError) as error:
-        raise HubError(f"{repository}: not in the cache (HF_HOME), and the hub is not asked; unset HF_HUB_OFFLINE") from error
+        why = "is not asked; unset HF_HUB_OFFLINE" if constants.HF_HUB_OFFLINE else "cannot be reached"
+        raise HubError(f"{repository}: not in the cache (HF_HOME), and the hub {why}") from error
     except (GatedRepoError, RepositoryNotFoundError) as error:
         raise HubError(f"{repository}: not found, or not yours to see; check its name, and HF_TOKEN if it is private") from error
     except HfHubHTTPError as error:
@@ -78,8 +80,10 @@ def push(folder: str | Path, repository: str, *, private: bool = False, licence:
     if not folder.is_dir():
         raise HubError(f"{folder}: no such directory; expected one that `adapt` or `fold` wrote")
     kind = kind_of(folder)
-    if kind == "adapter":
-        weights_of(folder, read_config(folder))  # whole, and of our kind
+    if kind == "adapter" and weights_of(folder, read_config(folder)).name != WEIGHTS:  # whole, and of our kind
+        raise HubError(f"{folder}: a kill left it between two adapters; write it again with `adapt --replace`")
+    if licence is not None and not (folder / CARD).is_file():
+        raise HubError(f"{folder}: no {CARD} that --license could be written into")
     operations = []
     for path in files_of(folder):
         content: Path | bytes = path

@@ -76,5 +76,7 @@ def prepare(
     errors = {dataset.clips[i].id: message for i, message in streams.errors.items() if i < len(dataset)}
     readable = dataset.without(errors)
     directions = None if directions is None else directions[dataset.rows_of(readable.labels)]
+    if keep and len(streams) == len(readable):
+        raise EvaluationError(f"--keep-clips {keep}: none of its clips could be read")
     embeddings, beside = streams.embed(np.arange(len(streams))).cpu().split([len(readable), len(streams) - len(readable)])
     return Setting(encoder, with_folds(readable, folds, seed), streams, embeddings, directions, errors, whole, beside)

@@ -13,6 +13,8 @@ from .methods import METHODS
 from .options import MethodOptions
 
 if TYPE_CHECKING:
+    import torch
+
     from ..units import UnitTable
 
 
@@ -52,6 +54,14 @@ class Recipe(Mapping[str, Any]):
     def changed(self, **choices: Any) -> Recipe:
         """The same with some options given, or given otherwise."""
         return Recipe(**{**self._given, **choices})
+
+    def on(self, device: torch.device) -> Recipe:
+        """With the precision that ``auto`` is there: what is recorded, so that a resumed comparison does not mix two."""
+        if self._given.get("precision") != "auto":
+            return self
+        from ..models.precision import chosen_precision
+
+        return self.changed(precision=chosen_precision("auto", device))
 
     def read_by(self, method: str) -> dict[str, Any]:
         """The given options that a method reads."""

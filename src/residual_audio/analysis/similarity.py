@@ -106,17 +106,20 @@ def paired_similarity(
     part = shares(variance.double())
     kept = part.cumsum(-1) - part <= share
     weight = variance.double() * kept
-    half = axes.double() * weight[:, :, None]
-    left = torch.einsum("aid,bjd->abij", half, half).abs()
+    half, count = axes.double() * weight[:, :, None], variance.shape[1]
     ideal = torch.einsum("ai,bi->abi", weight, weight).square().sum(-1)
-    found, count = torch.zeros_like(ideal), variance.shape[1]
-    for _ in range(count):
-        best, place = left.flatten(2).max(-1)
-        found += best.square()
-        row, column = place // count, place % count
-        left.scatter_(2, row[:, :, None, None].expand(-1, -1, 1, count), 0.0)
-        left.scatter_(3, column[:, :, None, None].expand(-1, -1, count, 1), 0.0)
-    return (found / ideal).sqrt().clamp(max=1.0)
+    rows = []
+    for some in half.split(AT_ONCE):
+        left = torch.einsum("aid,bjd->abij", some, half).abs()
+        found = left.new_zeros(left.shape[:2])
+        for _ in range(count):
+            best, place = left.flatten(2).max(-1)
+            found += best.square()
+            row, column = place // count, place % count
+            left.scatter_(2, row[:, :, None, None].expand(-1, -1, 1, count), 0.0)
+            left.scatter_(3, column[:, :, None, None].expand(-1, -1, count, 1), 0.0)
+        rows.append(found)
+    return (torch.cat(rows) / ideal).sqrt().clamp(max=1.0)
 
 
 def covariance_similarity(covariance: Float[Tensor, "head d d"]) -> Float[Tensor, "head head"]:

@@ -50,6 +50,11 @@ def difference(before: np.ndarray, after: np.ndarray) -> dict[str, float]:
     return {**found, "low": float("nan"), "high": float("nan")}
 
 
+def place_name(row: pd.Series) -> str:
+    """``S2B1``; of the ends of stages, which are in no block, their own label."""
+    return str(row["label"]) if row["block"] < 0 else f"S{int(row['stage'])}B{int(row['block'])}"
+
+
 def borders(heads: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
     """Every step from one block to the next, and from one stage to the next.
 
@@ -57,7 +62,7 @@ def borders(heads: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
     """
     rows: list[dict[str, Any]] = []
     for measure in measures:
-        blocks = [(f"S{int(p['stage'].iloc[0])}B{int(p['block'].iloc[0])}", p) for _, p in heads.groupby("depth")]
+        blocks = [(place_name(p.iloc[0]), p) for _, p in heads.groupby("depth")]
         stages = [(f"S{int(s)}", p) for s, p in heads.groupby("stage")]
         steps: list[dict[str, Any]] = []
         for kind, groups in (("block", blocks), ("stage", stages)):

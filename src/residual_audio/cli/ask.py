@@ -43,6 +43,8 @@ def ask(
     residual-audio ask runs/synthetic "a church bell" --clip source/8/20000000 --out answers/bell
     ```
     """
+    if clip is not None:
+        need("report", "matplotlib")
     check_run(run)
     check_template(template)
     writable(out)
@@ -50,8 +52,6 @@ def ask(
     from ..meaning import ask as run_question
     from .screen import console, quiet_libraries
 
-    if clip is not None:
-        need("report", "matplotlib")
     opened = Run.open(run)
     here = out if out is not None else opened.store.local
     if clip is not None and here is None:

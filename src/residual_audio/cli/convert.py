@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ..options import OptionError
+from .checks import check_model, writable
 from .options import Machine, ModelArgument, open_model
 
 
@@ -23,11 +25,12 @@ def convert(
     residual-audio convert downloads/music_audioset_epoch_15_esc_90.14.pt --out checkpoints/music
     ```
     """
-    from ..models import EncoderError
+    writable(out)
+    if out.exists() and any(out.iterdir()):
+        raise OptionError(f"{out} is not empty; choose another --out")  # told before a model is opened
+    check_model(model)
     from .screen import say
 
-    if out.exists() and any(out.iterdir()):
-        raise EncoderError(f"{out} is not empty; choose another --out")  # told before a model is opened
     written = open_model(model, Machine()).save(out)
     names = sorted(p.name for p in out.iterdir())
     say(f"{written}: {', '.join(names)}")

@@ -13,7 +13,7 @@ from ..comparison.protocol import COMPARED, Protocol, bare
 from ..models.loading import Loading
 from ..options import OptionError, words
 from ..rounding import percent
-from .checks import writable
+from .checks import check_classifiers, check_model, check_template, writable
 from .options import Data, Machine, of_methods, open_model, takes
 
 if TYPE_CHECKING:
@@ -59,11 +59,15 @@ def sweep(
         raise OptionError("--regime, --k and --points are read by --what analyze only")
     if what == "compare":
         recipe.check(bare(chosen))  # before anything heavy is loaded
+    writable(out)
+    for name in words(models):
+        check_model(name)
+    check_classifiers(protocol.classifier)
+    check_template(protocol.template)
     from ..comparison.sweep import analysed, compared
     from ..comparison.sweep import sweep as run_sweep
     from .screen import console, say, tell
 
-    writable(out)
     given: dict[str, Any] = {key: value for key, value in of_analysis.items() if value is not None}
     work: Work
     if what == "analyze":

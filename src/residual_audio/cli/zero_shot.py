@@ -63,7 +63,7 @@ def zero_shot(
     check_template(template)
     if over_time:
         unread = {"--classifier": classifier != "auto", "--folds": folds != "official", "--seed": seed, "--strict": strict}
-        check_unread(True, unread | {option_specs(Data)[name].flag: value for name, value in vars(data).items()})
+        check_unread(True, unread | {spec.flag: getattr(data, name) != spec.default for name, spec in option_specs(Data).items()})
         listen(model, dataset, text or [], listening, machine, loading, template=template, batch_size=batch_size, out=out)
         return
     check_unread(False, {"--text": text} | {option_specs(Listening)[name].flag: True for name in listening.given})

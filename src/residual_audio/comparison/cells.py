@@ -25,11 +25,15 @@ from ..evaluation.folds import Parts
 from ..evaluation.metrics import outcome
 from ..extraction.extract import differences
 from ..extraction.store import Store, StoreError
+from ..options import option_specs
 from .elsewhere import Elsewhere
 from .memory import watched_memory
 from .protocol import Protocol
 from .rows import Row
 from .strength import parse_strengths
+
+# Options that came after comparisons were first kept.
+LATER = ("precision", "weight_decay", "components", "blocks", "factor", "leading", "beyond", "weak")
 
 
 @dataclass(frozen=True)
@@ -176,13 +180,19 @@ def judge(work: Work, row: Row, task: FoldTask, left: Adapted) -> tuple[Tensor, 
     return scores.float(), facts
 
 
+def with_later_ones(method: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The recorded options of a cell; one that was added to the method since then had its default."""
+    later = {name: spec.default for name, spec in option_specs(METHODS[method].options).items() if name in LATER}
+    return {**later, **options}
+
+
 def check_options(store: Store, recorded: dict[str, dict[str, Any]]) -> None:
     """What is kept of a method must have been made with the same options; other methods' options do not matter."""
     for folder in ("embeddings", "cells"):
         for name in store.names(folder):
             said = header(store, f"{folder}/{name}")
             method = said.get("method")
-            changed = differences(said.get("options", {}), recorded[method]) if method in recorded else []
+            changed = differences(with_later_ones(method, said.get("options", {})), recorded[method]) if method in recorded else []
             if changed:
                 raise StoreError(
                     f"{store.address} holds cells of {method} made with other options, and they are not mixed:\n  "

@@ -96,6 +96,7 @@ def compare(
         raise OptionError("few shots are divided in their own way; leave out --parts")
     names = bare(methods)
     recipe.check(names)
+    recipe = recipe.on(encoder.device)
     rows = rows_of(methods, protocol.classifier, encoder)
     seed, repeats, folds = protocol.seed, protocol.repeats, protocol.folds
     # Folds before halves: a group that has clips in both is in one fold.

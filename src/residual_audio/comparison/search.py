@@ -113,6 +113,9 @@ def read_cells(folder: Path, method: str, repeats: int, targets: np.ndarray) -> 
             if whose != method or repeat >= repeats:
                 continue
             known = json.loads(file.metadata().get("stopping", "null"))
+            if known is None:  # cells of before kept the history alone
+                reached = [h["stop_accuracy"] for h in json.loads(file.metadata()["history"])]
+                known = max((value for value in reached if np.isfinite(value)), default=None)
             scores, test = file.get_tensor("scores").numpy(), file.get_tensor("test").numpy()
         if known is None:
             raise EvaluationError(f"{method} keeps no history of a stopping part, so there is nothing to choose by; search with residual")

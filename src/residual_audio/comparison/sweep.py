@@ -15,7 +15,8 @@ import pandas as pd
 from ..analysis import AnalysisError, analyze
 from ..data import DataError, Dataset
 from ..evaluation import EvaluationError
-from ..extraction import StoreError, extract
+from ..extraction import ExtractionError, StoreError, extract
+from ..media import MediaError
 from ..models import Encoder, EncoderError
 from ..options import OptionError
 from ..results import Result, provenance, write_record
@@ -24,7 +25,7 @@ from .compare import compare
 
 FINISHED = "pair.json"
 Work = Callable[[Encoder, Dataset, Path], pd.DataFrame]
-KNOWN = (AnalysisError, DataError, EncoderError, EvaluationError, OptionError, SelectionError, StoreError)
+KNOWN = (AnalysisError, DataError, EncoderError, EvaluationError, ExtractionError, MediaError, OptionError, SelectionError, StoreError)
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def sweep(
             pair, folder = f"{model} on {name}", Path(out) / place_of(model) / place_of(name)
             try:
                 data = open_dataset(name)
-                digest = hashlib.sha256(json.dumps([c.id for c in data.clips]).encode()).hexdigest()[:12]
+                digest = hashlib.sha256(json.dumps([[c.id, c.label, c.fold, c.own_group] for c in data.clips]).encode()).hexdigest()[:12]
                 asked = {**settings, "model": model, "dataset": name, "clips": digest}
                 done = finished(folder, asked)
                 if done is None:
@@ -113,10 +114,10 @@ def sweep(
                     write_record(folder / FINISHED, {"asked": asked, **provenance(encoder, data)})
             except KNOWN as error:
                 errors[pair] = str(error)
+            if tell is not None:
+                tell(f"{pair}: {'failed' if pair in errors else 'done'}")
+            if pair in errors:
                 continue
-            finally:
-                if tell is not None:
-                    tell(f"{pair}: {'failed' if pair in errors else 'done'}")
             records[pair] = json.loads((folder / FINISHED).read_text())
             rows.append(done)
     if not rows:

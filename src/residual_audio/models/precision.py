@@ -18,6 +18,7 @@ from pathlib import Path
 
 import torch
 
+from ..options import OptionError
 from ..writing import drafted
 
 PRECISIONS = ("float32", "bf16", "auto")
@@ -40,7 +41,7 @@ print(best(torch.bfloat16) / best(torch.float32))
 """
 
 
-class PrecisionError(ValueError):
+class PrecisionError(OptionError):
     """This precision cannot be had here; the message says why."""
 
 
@@ -61,16 +62,18 @@ def cpu_flags() -> str:
 
 def answers() -> Path:
     """Where answers are kept."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "residual-audio" / "bf16.json"
+    return Path(os.environ.get("RESIDUAL_AUDIO_CACHE") or "~/.cache/residual-audio").expanduser() / "bf16.json"
 
 
 def tried(trial: str = TRIAL) -> float | None:
-    """A bfloat16 product's time in units of float32's, asked of a child; None where the child died or gave no answer."""
+    """A bfloat16 product's time in units of float32's, asked of a child; None where the child died or gave no number.
+
+    A child that cannot be started or takes too long says nothing about the CPU: that error is the caller's.
+    """
     try:
         done = subprocess.run([sys.executable, "-c", trial], capture_output=True, text=True, timeout=SECONDS, check=True)
         return float(done.stdout)
-    except (subprocess.SubprocessError, OSError, ValueError):
+    except (subprocess.CalledProcessError, ValueError):
         return None
 
 
@@ -83,7 +86,10 @@ def bf16_ratio(kept: Path | None = None) -> float | None:
     except (OSError, ValueError):
         known = {}
     if key not in known:
-        known[key] = tried()
+        try:
+            known[key] = tried()
+        except (subprocess.TimeoutExpired, OSError):
+            return None  # a busy machine: asked again next time
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with drafted(path) as draft:

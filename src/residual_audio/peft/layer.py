@@ -52,7 +52,7 @@ class ResiDualLayer(nn.Module, BaseTunerLayer):
         side = place["side"]
         width = place["d_head"] if side == "heads" else layer.out_features
         units = len(place["heads"]) if side == "heads" else 1
-        like = dict(dtype=layer.weight.dtype, device=layer.weight.device)
+        like = dict(dtype=torch.promote_types(layer.weight.dtype, torch.float32), device=layer.weight.device)
         axes = torch.eye(width, **like).expand(units, width, width)
         self.residual_settings.setdefault(adapter, {})[side] = {**place, "mean": mean, "shape": shape}
         self.fit(adapter, side, Basis(axes, torch.ones(units, width, **like), torch.zeros(units, width, **like)))
@@ -60,8 +60,9 @@ class ResiDualLayer(nn.Module, BaseTunerLayer):
     def fit(self, adapter: str, side: str, basis: Basis) -> None:
         """Put a side's numbers at their start on these axes."""
         known = self.residual_settings[adapter][side]
-        like: Any = self.get_base_layer().weight
-        exact = Basis(*(getattr(basis, name).to(like) for name in ("axes", "variance", "mean")))
+        weight: Any = self.get_base_layer().weight
+        kind = torch.promote_types(weight.dtype, torch.float32)  # axes in half precision are not orthonormal enough to be loaded again
+        exact = Basis(*(getattr(basis, name).to(weight.device, kind) for name in ("axes", "variance", "mean")))
         gains = gain_set(self.place(known), exact, known["shape"])
         self.put(adapter, side, {name: getattr(gains, name) for name in TENSORS})
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...options import option
+from ...options import OptionError, option
 from ..options import LouderOptions, first_to_last
 from . import method
 
@@ -38,6 +38,8 @@ class MiddleOptions(LouderOptions):
 def gains(variance: Float[Tensor, "unit axis"], options: MiddleOptions = MiddleOptions()) -> Float[Tensor, "unit axis"]:
     import torch
 
+    if options.band.start >= variance.shape[-1]:
+        raise OptionError(f"--components: heads have {variance.shape[-1]} axes, none from {options.band.start + 1} on")
     values = torch.ones_like(variance)
     values[:, options.band] = options.factor
     return values

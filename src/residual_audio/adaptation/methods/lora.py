@@ -62,7 +62,7 @@ def need_peft() -> Any:
     try:
         import peft
     except ImportError as error:
-        raise LoraError("this method needs peft: pip install 'residual-audio[lora]'") from error
+        raise LoraError("this method needs peft: pip install 'residual-audio[peft]'") from error
     return peft
 
 
