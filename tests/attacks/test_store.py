@@ -1,5 +1,6 @@
 """What lies in a run is what was written, or it is named; nothing in it leads elsewhere; nobody else writes it."""
 
+import itertools
 import os
 import shutil
 import signal
@@ -19,7 +20,7 @@ from residual_audio.extraction import Run, StoreError, extract
 from residual_audio.extraction.store import Store, StoreWarning, private_folder
 from residual_audio.models import load_encoder
 from residual_audio.results import write_table
-from residual_audio.writing import LinkError
+from residual_audio.writing import LinkError, drafted, drafted_folder
 
 WANTED = ("head", "moments")
 
@@ -222,3 +223,31 @@ def test_sigterm_leaves_nothing_half_written(tmp_path):
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 143
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("drafting", [drafted, drafted_folder])
+def test_a_signal_between_any_two_lines_leaves_nothing_half_written(drafting, tmp_path):
+    """What a signal raises, it raises before a line: here before the first, the second, … until all have run."""
+    code = drafting.__wrapped__.__code__
+    for stopped_before in itertools.count(1):
+        lines = itertools.count(1)
+
+        def trace(frame, event, _, lines=lines, stop=stopped_before):
+            if event == "line" and next(lines) == stop:
+                raise SystemExit(143)
+            return trace if frame.f_code is code else None
+
+        before = sys.gettrace()
+        sys.settrace(lambda frame, event, _, trace=trace: trace if frame.f_code is code else None)
+        try:
+            with drafting(tmp_path / "folded"):
+                pass
+        except SystemExit:
+            pass
+        else:
+            break
+        finally:
+            sys.settrace(before)
+        assert {p.name for p in tmp_path.iterdir()} <= {"folded"}, f"stopped before line {stopped_before}"
+    assert stopped_before > 6
+    assert [p.name for p in tmp_path.iterdir()] == ["folded"]
