@@ -38,9 +38,9 @@ def drafted(target: Path) -> Iterator[Path]:
     """A new empty file to write to; on leaving it takes the target's place, and if writing failed nothing is left of it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = _draft(target)
-    draft.open("x").close()
-    mode = draft.stat().st_mode
-    try:
+    try:  # from the first moment on: a signal may come between any two lines
+        draft.open("x").close()
+        mode = draft.stat().st_mode
         yield draft
         draft.chmod(mode)  # some libraries (safetensors) put a private file in its place
         with draft.open("rb") as file:
@@ -55,9 +55,9 @@ def drafted_folder(target: Path) -> Iterator[Path]:
     """A new empty folder to fill; on leaving it becomes the target, which must be empty or not there."""
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = _draft(target)
-    draft.mkdir()
-    mode = draft.stat().st_mode
     try:
+        draft.mkdir()
+        mode = draft.stat().st_mode
         yield draft
         for path in draft.rglob("*"):
             path.chmod(mode if path.is_dir() else mode & 0o666)

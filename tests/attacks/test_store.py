@@ -19,7 +19,7 @@ from residual_audio.extraction import Run, StoreError, extract
 from residual_audio.extraction.store import Store, StoreWarning, private_folder
 from residual_audio.models import load_encoder
 from residual_audio.results import write_table
-from residual_audio.writing import LinkError
+from residual_audio.writing import LinkError, drafted, drafted_folder
 
 WANTED = ("head", "moments")
 
@@ -222,3 +222,19 @@ def test_sigterm_leaves_nothing_half_written(tmp_path):
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 143
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("drafting", [drafted, drafted_folder])
+def test_a_signal_at_the_first_moment_of_a_draft_leaves_nothing(drafting, tmp_path, monkeypatch):
+    """It comes when the draft has just been made: whatever is called next raises."""
+    stat_of = Path.stat
+
+    def interrupted(path, **options):
+        if path.suffix == ".tmp":
+            raise SystemExit(143)
+        return stat_of(path, **options)
+
+    monkeypatch.setattr(Path, "stat", interrupted)
+    with pytest.raises(SystemExit), drafting(tmp_path / "folded"):
+        pass
+    assert os.listdir(tmp_path) == []

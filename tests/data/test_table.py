@@ -94,7 +94,7 @@ def test_synthetic_addresses_stay(tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("file,label\na.wav,x\n", {}, r"no column 'path'; the columns are file, label\. Name yours: path="),
+        ("file,label\na.wav,x\n", {}, r'no column .path.; the columns are file, label\. Name yours: path="…" \(--path\)'),
         ("path,label\na.wav,x\n", {"fold": "split"}, "no column 'split'"),
         ("path,label\na.wav,x\nb.wav,\n", {}, "1 rows have an empty 'label', the first is row 2"),
         ("path,label\na.wav,x\na.wav,y\n", {}, "'a.wav' occurs more than once"),

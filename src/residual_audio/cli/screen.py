@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 console = Screen()
 SHOWN = 5  # unreadable clips that are named
+STOPPED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 def screen_table(*columns: str, title: str, caption: str | None = None) -> Table:
@@ -125,15 +126,18 @@ def is_full(error: Exception) -> bool:
 def fail_clearly() -> Iterator[None]:
     """Turn the errors that users can do something about into one line; anything else is a bug and keeps its trace.
 
-    Being asked to end (SIGTERM) is an exit like others, so that whatever is half-written is cleared away.
+    Being asked to end (SIGTERM) is an exit like others, so that whatever is half-written is cleared away. Ctrl-C arrives as one too:
+    Typer makes a silent exit of it.
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         with told_in_lines():
             yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as ended:
+        if isinstance(ended, SystemExit) and ended.code not in STOPPED:
+            raise
         errors.print("stopped; finished parts stay, and the same command resumes from there")
-        sys.exit(130)
+        sys.exit(130 if isinstance(ended, KeyboardInterrupt) else ended.code)
     except Exception as error:
         if not is_known(error) and not is_full(error):
             raise

@@ -42,7 +42,7 @@ def load(
 
     def column(name: str | None, default: str) -> str | None:
         if name is not None and name not in columns:
-            raise DataError(f'{table}: no column {name!r}; the columns are {", ".join(columns)}. Name yours: {default}="…"')
+            raise DataError(f'{table}: no column {name!r}; the columns are {", ".join(columns)}. Name yours: {default}="…" (--{default})')
         return name or (default if default in columns else None)
 
     column(path, "path")
