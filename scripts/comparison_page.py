@@ -162,7 +162,7 @@ def part(folder: Path, page: Path) -> str:
     settings, data = record["settings"], record["dataset"]
     cells = read(folder, "cells")
     other = f"; zero-shot elsewhere: on {settings['other']}" if settings.get("other") else ""
-    text = f"\n## {data['name']}, {selection(settings)}\n\n```\n{relative(record['command'])}\n```\n\n"
+    text = f"\n## {relative(data['name'])}, {selection(settings)}\n\n```\n{relative(record['command'])}\n```\n\n"
     text += f"{data['clips']} clips, {data['classes']} classes, {cells.fold.nunique()} folds ({data['folds']}){other}. "
     text += f"All cells together took {own_rows(cells).seconds.sum() / 60:.0f} minutes.\n\n"
     text += to_markdown(summary(folder)) + "\n"
@@ -191,7 +191,7 @@ def drawn(folder: Path, record: dict) -> list[Path]:
     tables = {"comparison_summary": rows.reset_index(drop=True)}
     if len(strength):
         tables["comparison_strength"] = strength[strength.method.isin(rows.method)].reset_index(drop=True)
-    caption = {"model": record["model"]["name"], "dataset": record["dataset"]["name"], "clips": record["dataset"]["clips"]}
+    caption = {"model": record["model"]["name"], "dataset": relative(record["dataset"]["name"]), "clips": record["dataset"]["clips"]}
     made = draw(tables, folder / "figures" / "page", caption, only=list(FIGURES))
     return [path for path in made if path.suffix == ".png"]
 

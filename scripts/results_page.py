@@ -25,8 +25,13 @@ def stored(folder: Path, name: str) -> pd.DataFrame:
 
 
 def relative(command: str) -> str:
-    """A command without the writer's own folders."""
-    return " ".join(Path(word).name if word.startswith(("../", "/")) else word for word in command.split())
+    """A command, or a dataset's name, without the writer's own folders; a file keeps the folder that it is in."""
+    return " ".join(
+        "/".join(Path(word).parts[-2 if Path(word).suffix == ".csv" else -1 :])
+        if word.removeprefix("table:").startswith(("../", "/"))
+        else word
+        for word in command.split()
+    )
 
 
 def commands(folder: Path) -> list[str]:
