@@ -214,3 +214,33 @@ def test_a_curve_says_how_many_clips_there_were(capsys):
     table = pd.DataFrame([{**row, "shots": "4", "seen": 4.0}, {**row, "shots": "16", "seen": 12.0}, {**row, "shots": "all", "seen": 12.0}])
     show(SimpleNamespace(curve=table), "x")
     assert "16 (12 there)" in capsys.readouterr().out
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Real notes of two families in two folds, one of them under a name that is not there; and a table of nothing that can be read."""
+    notes = [c for c in ra.load_dataset("notes").clips if c.label in ("bass", "guitar")]
+    lines = [f"{c.path},{c.label},{1 + i % 2},{c.own_group}-{i % 2}" for i, c in enumerate(notes[:40])]
+    good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
+    good.write_text("\n".join(["path,label,fold,group", *lines, f"{tmp_path}/gone.wav,bass,1,x"]) + "\n")
+    bad.write_text("\n".join(["path,label,fold", *(f"{tmp_path}/none{i}.wav,{label},{i % 2}" for i, label in enumerate("abab"))]) + "\n")
+    return good, bad
+
+
+def test_unreadable_clips_are_named_and_a_failed_comparison_claims_nothing(command, capsys, table, tmp_path):
+    good, bad = table
+    out = tmp_path / "compared"
+    assert command("compare", "tiny", bad, "--methods", "plain", "--out", out) == 2
+    assert "none of 4 clips could be read" in capsys.readouterr().err.replace("\n", " ")
+    assert command("compare", "tiny", good, "--methods", "plain", "--out", out) == 0
+    assert "gone.wav" in capsys.readouterr().err.replace("\n", "")
+    assert (
+        command("adapt", "tiny", good, "--form", "gains", "--units", "S3B1 heads", "--epochs", "1", "--no-held", "--out", tmp_path / "a")
+        == 0
+    )
+    assert "gone.wav" in capsys.readouterr().err.replace("\n", "")
+
+
+def test_a_window_of_one_length_takes_no_other(command, capsys):
+    assert command("zero-shot", "tiny", "notes", "--seconds", "5") == 2
+    assert "window of one length; leave it out" in " ".join(capsys.readouterr().err.split())
