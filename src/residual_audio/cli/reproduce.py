@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -138,16 +138,14 @@ class Opening:
 
     def data(self, name: str, several: bool) -> Dataset:
         """By its published name, or by that of another; ``several``: the root holds a folder for each."""
-        from ..data import DataError, load_dataset
+        from ..data import DataError
         from ..reproduction.targets import DATA
-        from .screen import warnings_told
 
         known = name if self.other_data else DATA[name]
         root = Path(self.source.data_root).expanduser() if self.source.data_root else None
         root = root / known if root and ((several and not self.other_data) or (root / known).is_dir()) else root
         try:
-            with warnings_told():
-                return self.source.limited(load_dataset(known, root, self.source.download))
+            return replace(self.source, data_root=None if root is None else str(root)).open(known)
         except DataError as error:
             if self.other_data:
                 raise

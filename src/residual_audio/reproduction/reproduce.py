@@ -14,13 +14,11 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from ..analysis import AnalysisError
-from ..comparison.sweep import place_of
+from ..comparison.sweep import KNOWN, place_of
 from ..data import Dataset
 from ..evaluation import EvaluationError
 from ..models import Encoder
 from ..results import Result, provenance
-from ..units import SelectionError
 from .bench import Bench
 from .findings import verdicts
 from .published import compare_heads, compared, published_figures, read_heads
@@ -122,7 +120,7 @@ def reproduce(
             place = {"target": step.name, "model": bench.encoder.name, "dataset": ", ".join(step.data)}
             try:
                 table, verdict = measured(step, bench, figures, theirs, str(heads))
-            except (EvaluationError, SelectionError, AnalysisError) as error:
+            except KNOWN as error:
                 if not several:
                     raise
                 errors[f"{step.name}, {title}"] = str(error)
