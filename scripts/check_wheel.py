@@ -34,7 +34,7 @@ def expect(what: str, said: str) -> None:
 
 
 def main() -> None:
-    wheel = Path(sys.argv[1])
+    wheel = Path(sys.argv[1]).resolve()
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     if here := [name for name in EXTRAS if find_spec(name)]:
         raise SystemExit(f"this environment is not clean: {', '.join(here)}")
