@@ -122,6 +122,19 @@ def is_full(error: Exception) -> bool:
     return any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
+def wrong_words(error: Exception) -> str | None:
+    """What Typer has to say of a command line, in one line; nothing where it has shown the help; None for any other error.
+
+    It brings Click along under names of its own, so its errors are known by what they can do.
+    """
+    if not hasattr(error, "format_message") or not hasattr(error, "exit_code"):
+        return None
+    said = " ".join(error.format_message().replace("Value error, ", "").split()).removesuffix(".")
+    context = getattr(error, "ctx", None)
+    verb = context.command_path if context is not None else "residual-audio"
+    return said and f"{said[0].lower()}{said[1:]}{' See' if said.endswith('?') else '; see'} `{verb} --help`"
+
+
 @contextmanager
 def fail_clearly() -> Iterator[None]:
     """Turn the errors that users can do something about into one line; anything else is a bug and keeps its trace.
@@ -139,8 +152,10 @@ def fail_clearly() -> Iterator[None]:
         errors.print("stopped; finished parts stay, and the same command resumes from there")
         sys.exit(130 if isinstance(ended, KeyboardInterrupt) else ended.code)
     except Exception as error:
-        if not is_known(error) and not is_full(error):
+        words = wrong_words(error)
+        if words is None and not is_known(error) and not is_full(error):
             raise
         advice = "; make room, and the same command resumes" if is_full(error) else ""
-        errors.print(Text("error:", "bold red"), f"{error}{advice}", soft_wrap=True)
+        if words != "":
+            errors.print(Text("error:", "bold red"), words or f"{error}{advice}", soft_wrap=True)
         sys.exit(2)

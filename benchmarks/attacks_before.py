@@ -1,0 +1,166 @@
+"""Which attack tests fail on the code of before: the tests of now, run in a copy of an older commit.
+
+python benchmarks/attacks_before.py [COMMIT [TESTS ...]]     # default: ede23ca, tests/attacks and the rooms' own tests
+
+A name that the older package does not have is replaced by a stand-in, so that a test fails where it uses the name, not where the file
+imports it. Packages that only the older code needs (einops) have to be importable (PYTHONPATH). One line per test:
+
+    fails before     the attack works on the older code, or it is refused in a way that the test does not accept
+    is not there     the test asks for a function, an option or a file that the older code does not have
+    passes before    a guard for what already held
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+ROOT = Path(__file__).resolve().parents[1]
+BEFORE = "ede23ca"
+ROOMS = (
+    "tests/attacks",
+    "tests/data/test_columns.py",
+    "tests/data/test_clip.py",
+    "tests/data/test_table.py",
+    "tests/extraction/test_large.py",
+    "tests/extraction/test_ray.py",
+    "tests/meaning/test_describe.py",
+    "tests/report/test_page_browser.py",
+    "tests/test_progress.py",
+)
+SECONDS = 180
+"""A test that waits longer on the older code has failed."""
+LARGEST_FILE = 2 << 30
+
+
+class NotThereError(BaseException):
+    """The older package does not have it."""
+
+
+class StandIn:
+    """A name that is not there: it may be imported, and nothing else."""
+
+    def __init__(self, name: str) -> None:
+        vars(self)["name"] = name
+
+    def __call__(self, *args: object, **options: object) -> None:
+        raise NotThereError(vars(self)["name"])
+
+    def __getattr__(self, attribute: str) -> None:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        raise NotThereError(vars(self)["name"])
+
+
+def stand_in(name: str) -> object:
+    """An error that is never raised for the name of an error or a warning."""
+    short = name.rpartition(".")[2]
+    kind = UserWarning if short.endswith("Warning") else BaseException
+    return type(short, (kind,), {}) if short.endswith(("Error", "Warning")) else StandIn(name)
+
+
+class Lenient:
+    """A module, with stand-ins for what it does not have."""
+
+    def __init__(self, name: str, module: object) -> None:
+        self._name, self._module = name, module
+
+    def __getattr__(self, attribute: str) -> object:
+        try:
+            return getattr(self._module, attribute)
+        except AttributeError:
+            return stand_in(f"{self._name}.{attribute}")
+
+
+real_import = builtins.__import__
+
+
+def lenient_import(name, globals=None, locals=None, fromlist=(), level=0):  # noqa: A002 — Python's own names
+    asks = (globals or {}).get("__name__", "").startswith(("tests.", "benchmarks."))
+    if not (asks and fromlist and name.startswith("residual_audio")):
+        return real_import(name, globals, locals, fromlist, level)
+    try:
+        return Lenient(name, real_import(name, globals, locals, fromlist, level))
+    except ModuleNotFoundError as missing:
+        if not str(missing.name).startswith("residual_audio"):
+            raise
+        return Lenient(name, SimpleNamespace())
+
+
+# What pytest calls, when this file is its plugin.
+
+
+def pytest_configure(config) -> None:
+    builtins.__import__ = lenient_import
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, resource.RLIM_INFINITY))
+
+
+def pytest_runtest_setup(item) -> None:
+    def late(*args: object) -> None:
+        raise TimeoutError(f"not over after {SECONDS} s")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(SECONDS)
+
+
+def pytest_runtest_teardown(item) -> None:
+    signal.alarm(0)
+
+
+ABSENT = re.compile(r"NotThereError|has no attribute|unexpected keyword argument|No module named|No such option|No such command|cannot import name")
+
+
+def pytest_runtest_logreport(report) -> None:
+    if report.when == "call" or report.outcome != "passed":
+        if report.when == "teardown":
+            return
+        said = str(report.longrepr).strip().splitlines() if report.failed else [""]
+        reasons = [line for line in said if line.startswith("E ")] or said
+        absent = any(ABSENT.search(line) for line in reasons)
+        verdict = {"passed": "passes before", "skipped": "skipped"}.get(report.outcome, "is not there" if absent else "fails before")
+        print(f"\n@ {verdict} | {report.nodeid} | {reasons[0].removeprefix('E').strip()[:160]}", flush=True)
+
+
+def judged(older: Path, tests: str) -> list[tuple[str, ...]]:
+    """(verdict, test, first line of what it said) of every test of a file, in the folder of the older commit."""
+    paths = os.pathsep.join((str(older / "src"), str(older / "benchmarks"), os.environ.get("PYTHONPATH", "")))
+    words = [sys.executable, "-m", "pytest", "-p", "attacks_before", "-p", "no:cacheprovider", "--rootdir", str(older), tests]
+    done = subprocess.run(
+        words, cwd=older, env={**os.environ, "PYTHONPATH": paths}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    rows = [tuple(line[2:].split(" | ", 2)) for line in done.stdout.splitlines() if line.startswith("@ ")]
+    return rows or [("not collected", tests, done.stdout[-300:])]
+
+
+def main() -> None:
+    commit, *tests = sys.argv[1:] or [BEFORE]
+    counts: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        older = Path(folder) / "project"
+        older.mkdir()
+        archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
+        subprocess.run(["tar", "x", "-C", older], input=archive, check=True)
+        for name in ("tests", "benchmarks"):
+            shutil.rmtree(older / name)
+            shutil.copytree(ROOT / name, older / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for test in tests or ROOMS:
+            inside = sorted((ROOT / test).glob("test_*.py"))
+            for file in [str(path.relative_to(ROOT)) for path in inside] or [test]:
+                for verdict, name, said in judged(older, file):
+                    counts[verdict] += 1
+                    print(f"{verdict:14} {name}  {said}", flush=True)
+    print(", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
+
+
+if __name__ == "__main__":
+    main()
