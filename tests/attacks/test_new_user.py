@@ -10,14 +10,16 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.models import ArgumentInfo
 
 import residual_audio as ra
 from residual_audio import progress
-from residual_audio.cli import app, screen
+from residual_audio.cli import VERBS, app, screen
 from residual_audio.cli.checks import check_device, check_model, no_answer, writable
 from residual_audio.options import OptionError
 from residual_audio.registry import words_in_files
@@ -94,7 +96,36 @@ TYPOS = {
     "describe RUN --dictionary audioste": "did you mean audioset?",
     "describe RUNN": "did you mean RUN?",
     "reproduce seed1-1 --model tny": "did you mean tiny?",
+    "extract tiny notes --limt 3 --out x": "--limit",
+    "extract tiny notes": "missing option '--out'",
+    "extract tiny notes --limit many --out x": "--limit",
+    "extract tiny notes --limit 8 --sample frist --out x": "stratified, first",
+    "extrct tiny notes": "did you mean 'extract'?",
 }
+
+
+def literals(annotation) -> tuple[str, ...]:
+    """The words that an option takes, where it takes a few words only."""
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return next((found for part in get_args(annotation) if (found := literals(part))), ())
+
+
+def choices() -> dict[str, tuple[str, ...]]:
+    """A wrong word for every option of every verb that takes a few words only, and the words that it takes."""
+    found = {}
+    for verb, function in (pair for panel in VERBS.values() for pair in panel.items()):
+        parameters = inspect.signature(function, eval_str=True).parameters
+        needed = [p for p in parameters.values() if p.default is p.empty and isinstance(p.annotation.__metadata__[0], ArgumentInfo)]
+        for name, p in parameters.items():
+            if known := literals(p.annotation):
+                info = p.annotation.__metadata__[0]
+                own = [str(word) for word in (info.default, *(info.param_decls or ())) if str(word).startswith("--")]
+                flag = next(iter(own), f"--{name.replace('_', '-')}")
+                found[f"{verb} {'x ' * len(needed)}{flag} nonsense"] = known
+    return found
+
+
 MISTYPING = """
 import json, shlex, sys
 from residual_audio.cli import main
@@ -110,16 +141,18 @@ def test_a_typo_does_not_wait_for_torch(tmp_path):
     (tmp_path / "RUN").mkdir()
     (tmp_path / "RUN" / "run.json").write_text("{}")
     done = subprocess.run(
-        [sys.executable, "-c", MISTYPING, json.dumps(list(TYPOS))],
+        [sys.executable, "-c", MISTYPING, json.dumps([*TYPOS, *(wrong := choices())])],
         capture_output=True,
         text=True,
         cwd=tmp_path,
         env={**os.environ, "COLUMNS": "400"},
     )
     told = {part.partition("\n")[0]: part for part in done.stderr.split("\n# ")[1:]}
-    for line, expected in TYPOS.items():
-        assert expected in told[line], told[line]
-        assert "= 2 False" in told[line], told[line]
+    assert {line.split()[-2] for line in wrong} >= {"--regime", "--level", "--how", "--space", "--engine"}
+    for line, expected in (TYPOS | {line: ", ".join(map(repr, known)) for line, known in wrong.items()}).items():
+        assert expected.lower() in told[line].lower(), told[line]
+        assert told[line].splitlines()[1].startswith("error: "), told[line]
+        assert told[line].splitlines()[2:] == ["= 2 False"], told[line]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["RUN"], "nothing was claimed"
 
 
