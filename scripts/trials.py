@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--shots", type=int, help="so many clips per class")
     parser.add_argument("--out", type=Path, required=True, help="JSON lines, one per trial")
     parser.add_argument("--page", type=Path, help="write everything in --out as a table")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     name = {"model": Path(given.model).name, "data": "/".join(Path(given.data.partition(":")[2] or given.data).parts[-2:])}
     lines: list[Line] = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []
     keys = {json.dumps({k: line[k] for k in ("model", "data", "shots", "folds", "trial")}) for line in lines}
