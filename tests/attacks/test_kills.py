@@ -16,4 +16,5 @@ def home():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_killed_at_random_and_finished(name, home, tmp_path):
-    assert killed(home, COMMANDS[name].split(), tmp_path, KILLS[name], seed=len(name)).ends >= 1
+    # A single kill may come at any moment: how long a run lives need not be known well for it.
+    assert killed(home, COMMANDS[name].split(), tmp_path, KILLS[name], seed=len(name), warm=KILLS[name] > 1).ends >= 1

@@ -148,7 +148,7 @@ def at_rate(mono: np.ndarray, source_rate: int, rate: int, name: str) -> np.ndar
     """Resampled; a sound that is shorter than one sample of the new rate is an error."""
     resampled = resample(mono, source_rate, rate)
     if len(resampled) == 0:
-        raise MediaError(f"{name}: its {len(mono)} samples at {source_rate:,} Hz are less than one sample at {rate:,} Hz; it is too short")
+        raise MediaError(f"{name}: it is too short, less than one sample at {rate:,} Hz (samples at {source_rate:,} Hz: {len(mono)})")
     return resampled
 
 

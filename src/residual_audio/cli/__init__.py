@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Annotated
 
@@ -88,8 +89,9 @@ def before_any_verb(
 
 
 def main() -> None:
-    """Run the command; known errors become one clear line and exit status 2."""
+    """Run the command; known errors, and words that an option does not take, become one clear line and exit status 2."""
     from .screen import fail_clearly
 
     with fail_clearly():
-        app()
+        # Typer tells of wrong words in a box of several lines, unless they are left to us.
+        sys.exit(app(prog_name="residual-audio", standalone_mode=False) or 0)

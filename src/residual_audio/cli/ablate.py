@@ -78,7 +78,7 @@ def ablate(
     )  # fmt: skip
     if out is not None:
         result.write(out)
-    unreadable(result.errors, whole)
+    unreadable(result.errors, whole, out and out / f"{result.record}.json")
     show(result)
     if out is not None:
         say(f"tables: {out / 'tables'}")

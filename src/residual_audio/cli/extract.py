@@ -78,6 +78,6 @@ def extract(
         )  # fmt: skip
     say(f"{run.info['clips']['ok']} clips in {out}: {', '.join(run.keys)}")
     broken = run.all_clips[run.all_clips.status == "error"]
-    unreadable(dict(zip(broken.id, broken.error, strict=True)), clips)
+    unreadable(dict(zip(broken.id, broken.error, strict=True)), clips, f"{out}/clips.parquet")
     if strict and len(broken):
         raise typer.Exit(1)

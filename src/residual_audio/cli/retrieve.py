@@ -72,7 +72,7 @@ def retrieve(
             result = AdaptedRetrieval(base, run_retrieval(encoder, clips, **choices), str(adapter))
     if out is not None:
         result.write(out)
-    unreadable(result.errors, clips)
+    unreadable(result.errors, clips, out and out / f"{result.record}.json")
     show(result, f"{encoder.name} on {clips.name}")
     if out is not None:
         say(f"tables: {out / 'tables'}")

@@ -80,7 +80,7 @@ def zero_shot(
     if out is not None:
         result.write(out)
     show(result)
-    unreadable(result.errors, clips)
+    unreadable(result.errors, clips, out and out / f"{result.record}.json")
     if out is not None:
         say(f"written to {out}")
     if strict and result.errors:

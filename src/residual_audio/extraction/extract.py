@@ -143,7 +143,7 @@ def extract(
     encoder: Encoder,
     dataset: Dataset,
     out: str | Path,
-    granularity: tuple[str, ...] | list[str] = ("head", "moments", "embedding"),
+    granularity: tuple[str, ...] | list[str] = ("head", "moments"),
     *,
     batch_size: int = 16,
     dtype: str = "float32",

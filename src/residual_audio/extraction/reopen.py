@@ -15,8 +15,8 @@ from torch import Tensor
 
 from ..audio import Preprocessing
 from ..models import Encoder, EncoderError, Loaded, Loading, load_encoder
-from ..models.files import file_digest, local_revision, split_revision
-from ..models.opening import address_of, recognise
+from ..models.files import split_revision
+from ..models.opening import address_of, recognise, revision_here
 from ..models.registry import ENCODERS
 
 PROBE = "probe"
@@ -104,10 +104,9 @@ def _place(loaded: Loaded) -> str:
 def _pinned_place(loaded: Loaded, info: dict[str, Any]) -> str:
     """The place, at the revision that the run recorded; a path with other weights is not even opened: the run may be a stranger's."""
     place, then = _place(loaded), info["model"]["revision"]
-    path = Path(place).expanduser()
     own = any(split_revision(place)[0] in kind.own_names for kind in ENCODERS.values())
-    if path.exists() and not own:
-        _same_revision(info["model"]["name"], local_revision(path) if path.is_dir() else file_digest(path), then)
+    if not own and (here := revision_here(place)) is not None:
+        _same_revision(info["model"]["name"], here, then)
         return place
     return f"{split_revision(place)[0]}@{then}" if COMMIT.fullmatch(then) else place
 

@@ -103,6 +103,7 @@ class Encoder(ABC):
     logit_scale: float
     filters: Float[Tensor, "bin mel"] | None = None
     loading: Loaded | None = None
+    repository: str | None = None  # of the hub, where the name does not say it
     card: str | None = None  # the README of a checkpoint that was changed here
     _readout: Readout
 

@@ -14,7 +14,7 @@ from ..audio import Preprocessing
 from ..audio.decode import HIGHEST_RATE
 from ..options import OptionError, option_specs
 from .encoder import Encoder, EncoderError
-from .files import pinned
+from .files import file_digest, local_revision, pinned
 from .loading import Loaded, Loading, split_revision
 from .registry import ENCODERS, EncoderKind, known_models
 
@@ -128,6 +128,15 @@ def read_model_type(source: str) -> str | None:
             "Check the spelling, or download it once while online (HF_HOME says where), or pass a local directory."
         ) from error
     return config.get("model_type")
+
+
+def revision_here(source: str) -> str | None:
+    """The revision of what lies at a path or in the package, without opening it; None for what the hub has."""
+    kind = next((kind for kind in ENCODERS.values() if split_revision(source)[0] in kind.own_names), None)
+    path = Path(source).expanduser() if kind is None else kind.home
+    if path is None or not path.exists():
+        return None
+    return local_revision(path) if path.is_dir() else file_digest(path)
 
 
 def address_of(source: str) -> str:
