@@ -86,7 +86,7 @@ def narrow(encoder: Encoder) -> None:
     blocks = tuple(f"{site.module}." for site in encoder.sites)
     for name, module in encoder.module.named_modules():
         inside = name.startswith(blocks)
-        if name.startswith(TEXT_SIDE):
+        if f"{name}.".startswith(TEXT_SIDE):
             continue
         if type(module) is nn.Linear:
             module.__class__, module.wide = NarrowLinear, not inside

@@ -25,7 +25,8 @@ PRECISIONS = ("float32", "bf16", "auto")
 # bfloat16 pays where its products take at most this part of float32's time: casting to and fro costs something too.
 WORTH = 0.8
 SECONDS = 60
-# Prints how long a bfloat16 product takes in units of a float32 one; both are warm, and each is at its best of several.
+# Prints how long a bfloat16 product takes in units of a float32 one: seconds of CPU, on which other work hardly tells; both are warm, and
+# each is at its best of several.
 TRIAL = """
 import time, torch
 torch.set_num_threads(1)
@@ -33,9 +34,9 @@ def best(kind):
     x, w = torch.randn(1024, 512).to(kind), torch.randn(512, 512).to(kind)
     times = []
     for _ in range(12):
-        began = time.perf_counter()
+        began = time.process_time()
         torch.nn.functional.linear(x, w)
-        times.append(time.perf_counter() - began)
+        times.append(time.process_time() - began)
     return min(times[2:])
 print(best(torch.bfloat16) / best(torch.float32))
 """
