@@ -1,4 +1,6 @@
-"""Kill `extract` (also in bf16, where the machine has it), `compare` and `adapt` at random moments and run them again until they end: the result is bit-identical.
+"""Kill `extract`, `compare` and `adapt` at random moments and run them again until they end: the result is bit-identical.
+
+`extract` also in bf16, where the machine has it.
 
 python benchmarks/kills.py [EXTRACT [OTHERS]]     # default: 100 kills of extract, 20 of each of the others
 """

@@ -1,4 +1,4 @@
-"""What recording costs, on ready-made mels: against the same forward without it, and against transformers' bare forward; float32 and bf16."""
+"""What recording costs, on ready-made mels, in float32 and bf16: against the same forward without it, and transformers' bare forward."""
 
 from __future__ import annotations
 
@@ -64,13 +64,12 @@ def main() -> None:
     runs["eager, matrix products alone"] = products_alone(eager, mel, longer)
     best = alternated(runs, args.rounds)
     print(f"full-size HTS-AT, random weights, batch {args.batch_size}, {machine()}")
-    print("best of each on the clock, and in seconds of CPU; ratios are of CPU seconds where the machine is busy")
+    print("best of each on the clock, and in seconds of CPU; ratios are of seconds of CPU")
     for name, took in best.items():
         own, theirs = best[name.split(",")[0] + ", bare"], best["eager, bare"]
-        times = f"{took.cpu / own.cpu:5.2f} × its bare forward   {took.cpu / theirs.cpu:5.2f} × transformers' ({took.wall / theirs.wall:.2f} on the clock)"
-        print(
-            f"{name:32s} {1e3 * took.wall / args.batch_size:7.1f} ms, {1e3 * took.cpu / args.batch_size:7.1f} ms of CPU per clip   {times}"
-        )
+        wall, cpu = (1e3 * seconds / args.batch_size for seconds in took)
+        ratios = f"{took.cpu / own.cpu:5.2f} × its bare forward   {took.cpu / theirs.cpu:5.2f} × transformers'"
+        print(f"{name:32s} {wall:7.1f} ms, {cpu:7.1f} ms of CPU per clip   {ratios} ({took.wall / theirs.wall:.2f} on the clock)")
     if able:
         print(
             bar("bf16 with recording, of transformers' bare float32 forward", best[f"bf16, {RECORDED}"].cpu / best["eager, bare"].cpu, BAR)

@@ -137,13 +137,20 @@ def main() -> None:
         *(["--whisper", "openai/whisper-tiny.en", "--esc50", "~/data/ESC-50"] if args.whisper else []),
     ]
     lines = [
-        "# What bf16 costs", "",
+        "# What bf16 costs",
+        "",
         "The same clips in float32 and in bf16 (`--precision bf16`): products in bf16; the stream, norms, softmax, pooling,",
-        "moments and shares in float32 or float64. Made by", "", "```", f"python scripts/precision.py {whisper}--limit {args.limit} --out runs/precision", "```", "",
+        "moments and shares in float32 or float64. Made by",
+        "",
+        "```",
+        f"python scripts/precision.py {whisper}--limit {args.limit} --out runs/precision",
+        "```",
+        "",
         f"on {torch.get_num_threads()} thread(s) of an {cpu_name()} ({', '.join(told) or 'no bf16 instructions'}), "
-        f"torch {torch.__version__}.",
-        "Intervals are over groups of clips.", "", *parts,
-    ]  # fmt: skip
+        f"torch {torch.__version__}. Intervals are over groups of clips.",
+        "",
+        *parts,
+    ]
     text = "\n".join(lines)
     if args.page is None:
         print(text)
