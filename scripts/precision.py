@@ -131,11 +131,7 @@ def main() -> None:
         data = load_dataset("esc50", root=args.esc50).limited(args.limit)
         parts += study(args.whisper, data, args.out / "whisper", seconds=5.0)
     told = [w for w in ("avx512_bf16", "amx_bf16") if w in cpu_flags()]
-    shown = [
-        "python",
-        "scripts/precision.py",
-        *(["--whisper", "openai/whisper-tiny.en", "--esc50", "~/data/ESC-50"] if args.whisper else []),
-    ]
+    whisper = "--whisper openai/whisper-tiny.en --esc50 ~/data/ESC-50 " if args.whisper else ""
     lines = [
         "# What bf16 costs",
         "",

@@ -68,14 +68,16 @@ class NarrowConv1d(nn.Conv1d):
     """Multiplies in bfloat16, gives its weights' own type."""
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return super()._conv_forward(input.to(NARROW), *narrow_weights(self)).to(weight.dtype)
+        out: Tensor = super()._conv_forward(input.to(NARROW), *narrow_weights(self))
+        return out.to(weight.dtype)
 
 
 class NarrowConv2d(nn.Conv2d):
     """Multiplies in bfloat16, gives its weights' own type."""
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return super()._conv_forward(input.to(NARROW), *narrow_weights(self)).to(weight.dtype)
+        out: Tensor = super()._conv_forward(input.to(NARROW), *narrow_weights(self))
+        return out.to(weight.dtype)
 
 
 CONVOLUTIONS: dict[type[nn.Module], type[nn.Module]] = {nn.Conv1d: NarrowConv1d, nn.Conv2d: NarrowConv2d}
@@ -89,7 +91,8 @@ def narrow(encoder: Encoder) -> None:
         if f"{name}.".startswith(TEXT_SIDE):
             continue
         if type(module) is nn.Linear:
-            module.__class__, module.wide = NarrowLinear, not inside
+            module.__class__ = NarrowLinear
+            vars(module)["wide"] = not inside
         elif type(module) is nn.LayerNorm and inside:
             module.__class__ = NarrowNorm
         elif type(module) in CONVOLUTIONS and module.in_channels > FEATURE_CHANNELS:
