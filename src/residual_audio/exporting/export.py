@@ -28,7 +28,7 @@ FORMATS = {"onnx": onnx, "openvino": openvino}
 PRECISIONS = tuple(BOUNDS)
 # What `extract` stores by default.
 DEFAULT_RECORD = ("head", "moments", "embedding")
-RECORDS = ("head", "mlp", "block", "stage", "embedding", "moments", "direct")
+RECORDS = ("head", "mlp", "block", "stage", "embedding", "moments")
 # Clips that come with the package and that an export is checked on, unless others are given.
 OWN_CLIPS, OWN_COUNT = "notes", 40
 NOT_LONGER = 1_000_000  # tokenizers that know no longest text say a far larger number
