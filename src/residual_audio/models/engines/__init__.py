@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -12,24 +12,24 @@ Arrays = Mapping[str, np.ndarray]
 KEPT = "kept."
 
 
-class Graph(Protocol):
+class Graph(ABC):
     """A graph in memory. Nothing is prepared for outputs that nobody asks for."""
 
     @property
+    @abstractmethod
     def inputs(self) -> dict[str, tuple[int | None, ...]]:
         """Names and shapes; None where a length is free."""
-        ...
 
     @property
+    @abstractmethod
     def outputs(self) -> dict[str, tuple[int | None, ...]]:
         """Names and shapes of what is computed."""
-        ...
 
     @property
+    @abstractmethod
     def kept(self) -> dict[str, np.ndarray]:
         """Constant outputs, by their names without the prefix."""
-        ...
 
+    @abstractmethod
     def run(self, feeds: Arrays, wanted: Sequence[str]) -> list[np.ndarray]:
         """The wanted outputs, in that order."""
-        ...

@@ -13,7 +13,7 @@ import torch
 from ...lazy import need
 from ..encoder import EncoderError
 from ..sealed import KEY, check_seal, parse, read_bytes, seal, written
-from . import KEPT, Arrays
+from . import KEPT, Arrays, Graph
 
 SUFFIX, EXTRA = ".onnx", "onnx"
 # Operators of other makers could do anything; export writes none.
@@ -62,7 +62,7 @@ def shapes(values: Any) -> dict[str, tuple[int | None, ...]]:
     return {v.name: tuple(d.dim_value if d.HasField("dim_value") else None for d in v.type.tensor_type.shape.dim) for v in values}
 
 
-class OnnxGraph:
+class OnnxGraph(Graph):
     """``model`` is a ``ModelProto``; sessions are made per set of outputs, so that what is not asked for is not computed."""
 
     def __init__(self, model: Any) -> None:

@@ -14,13 +14,13 @@ import torch
 from ...lazy import need
 from ..encoder import EncoderError
 from ..sealed import KEY, check_seal, parse, read_bytes, seal, written
-from . import KEPT, Arrays
+from . import KEPT, Arrays, Graph
 
 SUFFIX, WEIGHTS, EXTRA = ".xml", ".bin", "openvino"
 MOST_LETTERS = 2**27  # of the description of a graph
 
 
-class OpenVinoGraph:
+class OpenVinoGraph(Graph):
     """``model`` is an ``openvino.Model``; it is compiled per set of outputs, so that what is not asked for is not computed.
 
     ``bf16``: products run in bf16, where the CPU has it; elsewhere the file is refused rather than run otherwise than it was checked.
