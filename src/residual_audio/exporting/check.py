@@ -32,7 +32,7 @@ class ExportError(EncoderError):
 
 @dataclass(frozen=True)
 class Bounds:
-    """What an export must keep. ``lost``: how much lower its accuracy may be, as a share of the clips."""
+    """What an export must keep. ``lost``: how many clips more it may get wrong, as a share of them; one clip is always allowed."""
 
     error: float | None = None
     cosine: float | None = None
@@ -52,6 +52,11 @@ class Agreement:
     cosine: float
     accuracy: tuple[float, float] | None = None
     text_error: float | None = None
+
+    @property
+    def lost_clips(self) -> int:
+        """How many more the export gets wrong."""
+        return 0 if self.accuracy is None else round((self.accuracy[0] - self.accuracy[1]) * self.clips)
 
     def record(self) -> dict[str, object]:
         """As the file keeps it."""
@@ -76,7 +81,7 @@ class Agreement:
             return f"texts differ by {self.text_error:.1e} of their scale, and at most {MOST_ERROR:.0e} is allowed"
         if bounds.cosine is not None and not self.cosine >= bounds.cosine:
             return f"the lowest cosine is {self.cosine:.4f}, and at least {bounds.cosine} is asked for (--least-cosine)"
-        if bounds.lost is not None and self.accuracy is not None and self.accuracy[0] - self.accuracy[1] > bounds.lost:
+        if bounds.lost is not None and self.accuracy is not None and self.lost_clips > max(1, bounds.lost * self.clips):
             return f"zero-shot accuracy falls from {100 * self.accuracy[0]:.1f} to {100 * self.accuracy[1]:.1f} %"
         return ""
 

@@ -124,7 +124,7 @@ def checked_place(out: str | Path, format: str, precision: str) -> Path:
         raise OptionError(f"unknown format {format!r}; one of {', '.join(FORMATS)}")
     if precision not in PRECISIONS:
         raise OptionError(f"unknown precision {precision!r}; one of {', '.join(PRECISIONS)}")
-    need("onnx", "onnx", "onnxruntime", "onnxscript")  # torch writes ONNX, whatever becomes of it
+    need("onnx", "onnx", "onnxruntime")  # torch writes ONNX, whatever becomes of it
     if format == "openvino":
         need("openvino", "openvino")
     path, suffix = Path(out).expanduser(), FORMATS[format].SUFFIX
@@ -174,12 +174,17 @@ def described_model(encoder: Encoder, format: str, precision: str, record: Seque
     joint = encoder.readout.joint_weights()
     return {
         "seal": blank_seal(), "format": FORMAT, "part": "model", "package": version("residual-audio"), "engine": format, "opset": OPSET,
-        "precision": precision, "model": {"name": encoder.name, "revision": encoder.revision}, "media": encoder.media,
+        "precision": precision, "model": origin(encoder), "media": encoder.media,
         "policy": asdict(encoder.policy), "policy_hash": encoder.policy.hash, "units": asdict(encoder.units),
         "sites": [asdict(site) for site in encoder.sites], "stages": [asdict(stage) for stage in encoder.stages], "strips": encoder.strips,
         "dim": encoder.dim, "logit_scale": encoder.logit_scale, "recorded": list(record), "text": text,
         "joint_eps": None if joint is None or joint.norm is None else joint.norm.eps,
     }  # fmt: skip
+
+
+def origin(encoder: Encoder) -> dict[str, str]:
+    """What was exported; of a path only its last part, for the file may go to others."""
+    return {"name": Path(encoder.name).name if Path(encoder.name).is_absolute() else encoder.name, "revision": encoder.revision}
 
 
 def text_sheet(encoder: Encoder) -> dict[str, Any]:
@@ -189,7 +194,7 @@ def text_sheet(encoder: Encoder) -> dict[str, Any]:
     longest = encoder.wording.length or (tokenizer.model_max_length if tokenizer.model_max_length < NOT_LONGER else None)
     return {
         "seal": blank_seal(), "format": FORMAT, "part": "text side", "package": version("residual-audio"), "opset": OPSET,
-        "model": {"name": encoder.name, "revision": encoder.revision}, "wording": asdict(replace(encoder.wording, length=longest)),
+        "model": origin(encoder), "wording": asdict(replace(encoder.wording, length=longest)),
         "pad_token": tokenizer.pad_token, "padding_side": tokenizer.padding_side, "tokenizer": tokenizer.backend_tokenizer.to_str(),
     }  # fmt: skip
 
