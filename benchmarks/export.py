@@ -42,7 +42,13 @@ def engines(live: Encoder) -> dict[str, ExportedEncoder]:
     copy = type(model)()
     copy.CopyFrom(model)
     graphs["int8"] = quantised(copy)
-    kinds = [("onnx", "float32"), ("onnx", "int8"), ("openvino", "float32"), *([("openvino", "bf16")] if has_bf16() else []), ("openvino", "int8")]
+    kinds = [
+        ("onnx", "float32"),
+        ("onnx", "int8"),
+        ("openvino", "float32"),
+        *([("openvino", "bf16")] if has_bf16() else []),
+        ("openvino", "int8"),
+    ]
     made = {}
     for format, precision in kinds:
         graph, _ = as_graph(format, graphs.get(precision, model), precision)

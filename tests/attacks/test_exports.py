@@ -24,7 +24,9 @@ def onnx_copy(exported_path, tmp_path) -> Path:
 @pytest.fixture(scope="module")
 def openvino_files(whisper_dir, tmp_path_factory) -> Path:
     clips = load_dataset("notes").limited(2)
-    return export(load_encoder(whisper_dir), tmp_path_factory.mktemp("ov") / "m.xml", "openvino", record=("embedding",), check_clips=clips).path
+    return export(
+        load_encoder(whisper_dir), tmp_path_factory.mktemp("ov") / "m.xml", "openvino", record=("embedding",), check_clips=clips
+    ).path
 
 
 @pytest.fixture
@@ -65,7 +67,9 @@ def test_a_mark_alone_is_no_file(tmp_path):
 
 def test_an_onnx_of_others(tmp_path):
     value = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [value], [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])])
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])], "g", [value], [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])]
+    )
     save_model(helper.make_model(graph), tmp_path / "theirs.onnx")
     refused(tmp_path / "theirs.onnx", "was not written by `residual-audio export`")
 
@@ -171,7 +175,11 @@ def test_tensors_in_other_files_and_strange_operators(onnx_copy, tmp_path):
     def operator(sheet, model):
         model.graph.node[0].domain = "their.domain"
 
-    for change, words in ((weight, "tensors in other files"), (inside_a_node, "tensors in other files"), (operator, "operators of their.domain")):
+    for change, words in (
+        (weight, "tensors in other files"),
+        (inside_a_node, "tensors in other files"),
+        (operator, "operators of their.domain"),
+    ):
         onnx_copy.write_bytes(whole)
         rewritten(onnx_copy, change)
         refused(onnx_copy, words)
@@ -199,7 +207,7 @@ def test_text_sides(tmp_path, whisper_dir, exported_path):
     content = side.read_bytes()
     side.write_bytes(exported_path.read_bytes())
     encoder = load_encoder(path)
-    with pytest.raises(EncoderError, match="is not the text side that tiny.onnx was exported with"):
+    with pytest.raises(EncoderError, match=r"is not the text side that tiny.onnx was exported with"):
         encoder.embed_text(["a dog"])
     side.unlink()
     with pytest.raises(EncoderError, match=r"tiny.text.onnx, is not beside it"):

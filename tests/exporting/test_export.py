@@ -38,7 +38,9 @@ def tiny():
 
 @pytest.fixture(scope="module")
 def clips(sound_files):
-    rows = [Clip(id=p.name, path=str(p), label="low" if i % 2 else "high", fold=1, captions=(f"a tone {i}",)) for i, p in enumerate(sound_files)]
+    rows = [
+        Clip(id=p.name, path=str(p), label="low" if i % 2 else "high", fold=1, captions=(f"a tone {i}",)) for i, p in enumerate(sound_files)
+    ]
     return make_dataset("tones", rows)
 
 
@@ -57,7 +59,9 @@ def opened(written):
 def small_openvino(tmp_path_factory, whisper_dir):
     """A small Whisper through OpenVINO."""
     live = load_encoder(whisper_dir)
-    made = export(live, tmp_path_factory.mktemp("ov") / "whisper.xml", "openvino", record=RECORD, check_clips=ra.load_dataset("notes").limited(4))
+    made = export(
+        live, tmp_path_factory.mktemp("ov") / "whisper.xml", "openvino", record=RECORD, check_clips=ra.load_dataset("notes").limited(4)
+    )
     return live, made
 
 

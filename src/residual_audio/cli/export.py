@@ -16,7 +16,9 @@ from .options import Data, Machine, ModelArgument, open_model, takes
 @takes(data=Data, machine=Machine, loading=Loading)
 def export(
     model: ModelArgument,
-    out: Annotated[Path, typer.Option(help="The file: NAME.onnx, or NAME.xml (its weights go to NAME.bin). A text side goes to NAME.text.onnx.")],
+    out: Annotated[
+        Path, typer.Option(help="The file: NAME.onnx, or NAME.xml (its weights go to NAME.bin). A text side goes to NAME.text.onnx.")
+    ],
     data: Data,
     machine: Machine,
     loading: Loading,
@@ -27,7 +29,9 @@ def export(
     record: Annotated[
         str, typer.Option(help="What `extract` will get from the file, comma-separated: head, mlp, block, stage, embedding, moments.")
     ] = "head,moments",
-    adapter: Annotated[str | None, typer.Option(help="Fold this adapter in first: a directory that `adapt` wrote, or a hub repository.")] = None,
+    adapter: Annotated[
+        str | None, typer.Option(help="Fold this adapter in first: a directory that `adapt` wrote, or a hub repository.")
+    ] = None,
     check_clips: Annotated[
         str | None, typer.Option(help="Dataset on which the file is compared with the model; default: 40 of the package's notes.")
     ] = None,

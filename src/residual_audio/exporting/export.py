@@ -148,7 +148,9 @@ def refuse_unknown(encoder: Encoder) -> None:
     if encoder.replays is not None:
         raise ExportError(f"{encoder.name} is an exported file already; export the checkpoint that it was made from")
     if isinstance(encoder.policy, Preprocessing) and encoder.policy.fusion:
-        raise ExportError(f"{encoder.name}: feature fusion runs other layers for longer clips, which a graph cannot; use a checkpoint without")
+        raise ExportError(
+            f"{encoder.name}: feature fusion runs other layers for longer clips, which a graph cannot; use a checkpoint without"
+        )
     if encoder.device.type != "cpu" or encoder.dtype != torch.float32:
         raise ExportError(f"{encoder.name}: is exported from the CPU in float32; open it so")
 
@@ -197,6 +199,3 @@ def text_sheet(encoder: Encoder) -> dict[str, Any]:
         "model": origin(encoder), "wording": asdict(replace(encoder.wording, length=longest)),
         "pad_token": tokenizer.pad_token, "padding_side": tokenizer.padding_side, "tokenizer": tokenizer.backend_tokenizer.to_str(),
     }  # fmt: skip
-
-
-

@@ -46,7 +46,9 @@ def check_seal(path: Path, head: bytes, *others: bytes) -> None:
     """Refuse what was not written by ``export``, and what was changed since."""
     start = head.find(MARK) + len(MARK)
     if start < len(MARK) or head.count(MARK) != 1:
-        raise EncoderError(f"{path}: was not written by `residual-audio export`, so its preprocessing and units are unknown; export the model")
+        raise EncoderError(
+            f"{path}: was not written by `residual-audio export`, so its preprocessing and units are unknown; export the model"
+        )
     if head[start : start + len(BLANK)] != _digest((head, *others), start):
         raise EncoderError(f"{path}: is damaged, or was changed: its contents and the digest inside differ; copy or export it again")
 
@@ -59,7 +61,9 @@ def read_bytes(path: Path) -> bytes:
             raise EncoderError(f"{path}: has {size:,} bytes; an exported file has at most {MOST_BYTES:,}")
         return path.read_bytes()
     except OSError as error:
-        raise EncoderError(f"{path}: cannot be read ({error.strerror}); exported models are files, or pairs of files, side by side") from error
+        raise EncoderError(
+            f"{path}: cannot be read ({error.strerror}); exported models are files, or pairs of files, side by side"
+        ) from error
 
 
 def parse(path: Path, text: str, part: str) -> dict[str, Any]:

@@ -74,11 +74,8 @@ class KeptReadout(Readout):
 def policy_of(sheet: dict[str, Any]) -> Preprocessing | ImagePreprocessing:
     """The preprocessing that a description holds; its hash must be the one that it was exported with."""
     given = {k: tuple(v) if isinstance(v, list) else v for k, v in sheet["policy"].items()}
-    policy: Preprocessing | ImagePreprocessing
-    if sheet["media"] == "images":
-        policy = ImagePreprocessing(**given)
-    else:
-        policy = Preprocessing(**{**given, "mel": MelSpec(**given["mel"])})
+    images = sheet["media"] == "images"
+    policy = ImagePreprocessing(**given) if images else Preprocessing(**{**given, "mel": MelSpec(**given["mel"])})
     if policy.hash != sheet["policy_hash"]:
         raise ValueError(f"its preprocessing has the hash {policy.hash}, and was exported as {sheet['policy_hash']}")
     return policy
@@ -199,9 +196,7 @@ class ExportedEncoder(Encoder):
     @cached_property
     def _text_side(self) -> tuple[dict[str, Any], Graph]:
         if self._text is None:
-            raise EncoderError(
-                f"{self.name} has no text side; classify with class centroids instead of prompts (--classifier centroid)"
-            )
+            raise EncoderError(f"{self.name} has no text side; classify with class centroids instead of prompts (--classifier centroid)")
         return self._text()
 
     @cached_property
@@ -261,7 +256,9 @@ ENCODERS.add(
         "exported",
         open_exported,
         suffixes=tuple(ENGINES),
-        known=(KnownModel("FILE.onnx, FILE.xml", "what `residual-audio export` wrote, for ONNX Runtime or OpenVINO", "extra onnx or openvino"),),
+        known=(
+            KnownModel("FILE.onnx, FILE.xml", "what `residual-audio export` wrote, for ONNX Runtime or OpenVINO", "extra onnx or openvino"),
+        ),
         order=90,
     )
 )

@@ -55,7 +55,9 @@ class OpenVinoGraph(Graph):
                 source = port.get_node()
                 source = source.input_value(0).get_node() if source.get_type_name() == "Result" else source
                 if source.get_type_name() != "Constant":
-                    raise EncoderError(f"{name} is computed by {source.get_type_name()} where a constant is expected; export the model again")
+                    raise EncoderError(
+                        f"{name} is computed by {source.get_type_name()} where a constant is expected; export the model again"
+                    )
                 found[name.removeprefix(KEPT)] = np.array(source.data)
         return found
 
