@@ -19,6 +19,7 @@ from residual_audio.exporting.export import export, recorded_of
 from residual_audio.extraction import Run, extract
 from residual_audio.lazy import MissingExtra
 from residual_audio.models import EncoderError, load_encoder
+from residual_audio.models.engines.onnx import pruned
 from residual_audio.options import OptionError
 from tests.helpers.gains import made_up
 
@@ -103,6 +104,11 @@ def test_a_run_of_the_file_holds_what_a_run_of_the_model_does(tiny, opened, clip
     assert all(torch.equal(v, weights[1][k]) for k, v in weights[0].items())
     again = Run.open(tmp_path / "exported").open_encoder()
     assert torch.equal(again.probe(), opened.probe())
+
+
+def test_what_is_not_asked_for_is_not_computed(opened):
+    nodes = [len(pruned(opened.graph.model, names).graph.node) for names in (["embedding.joint"], list(opened.graph.outputs))]
+    assert nodes[1] == len(opened.graph.model.graph.node) > nodes[0] + len(opened.sites)
 
 
 def test_zero_shot_and_retrieval(tiny, opened, clips):

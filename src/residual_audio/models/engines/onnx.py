@@ -43,23 +43,39 @@ def nodes_of(graph: Any) -> Iterator[Any]:
 
 def check_contained(model: Any, path: Path) -> None:
     """Refuse tensors in other files (they may lie anywhere), and operators that are not ONNX's own."""
-    tensors = [*tensors_of(model.graph), *(t for function in model.functions for t in tensors_of(function_graph(function)))]
+    tensors = [*tensors_of(model.graph), *(t for function in model.functions for t in tensors_of(graph_of(function.node)))]
     if outside := [t.name for t in tensors if t.data_location or len(t.external_data)]:
         raise EncoderError(f"{path}: has tensors in other files ({outside[0]}); an exported file holds everything itself")
-    nodes = [*nodes_of(model.graph), *(n for function in model.functions for n in nodes_of(function_graph(function)))]
+    nodes = [*nodes_of(model.graph), *(n for function in model.functions for n in nodes_of(graph_of(function.node)))]
     if foreign := {node.domain for node in nodes} - set(DOMAINS):
         raise EncoderError(f"{path}: has operators of {', '.join(sorted(foreign))}, which export does not write")
 
 
-def function_graph(function: Any) -> Any:
-    """A function's nodes in the shape of a graph."""
+def graph_of(nodes: Any) -> Any:
+    """Nodes in the shape of a graph."""
     from onnx import GraphProto
 
-    return GraphProto(node=function.node)
+    return GraphProto(node=nodes)
 
 
 def shapes(values: Any) -> dict[str, tuple[int | None, ...]]:
     return {v.name: tuple(d.dim_value if d.HasField("dim_value") else None for d in v.type.tensor_type.shape.dim) for v in values}
+
+
+def pruned(model: Any, wanted: Sequence[str]) -> Any:
+    """The part of a model that these outputs need; ONNX Runtime itself would compute the rest and throw it away."""
+    needed, nodes = set(wanted), []
+    for node in reversed(model.graph.node):  # inputs stand before what reads them
+        if needed.intersection(node.output):
+            nodes.append(node)
+            needed.update(name for inner in nodes_of(graph_of([node])) for name in inner.input)
+    part = type(model)(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
+    part.graph.name = model.graph.name
+    part.graph.node.extend(reversed(nodes))
+    part.graph.input.extend(model.graph.input)
+    part.graph.output.extend(o for o in model.graph.output if o.name in wanted)
+    part.graph.initializer.extend(t for t in model.graph.initializer if t.name in needed)
+    return part
 
 
 class OnnxGraph(Graph):
@@ -91,14 +107,8 @@ class OnnxGraph(Graph):
             options = onnxruntime.SessionOptions()
             options.intra_op_num_threads = torch.get_num_threads()
             options.log_severity_level = SERIOUS
-            pruned = type(self.model)()
-            pruned.CopyFrom(self.model)
-            outputs = [o for o in pruned.graph.output if o.name in wanted]
-            unused = [t for t in pruned.graph.initializer if not t.name.startswith(KEPT)]
-            del pruned.graph.output[:], pruned.graph.initializer[:]
-            pruned.graph.output.extend(outputs)
-            pruned.graph.initializer.extend(unused)
-            self._sessions[wanted] = onnxruntime.InferenceSession(pruned.SerializeToString(), options, providers=["CPUExecutionProvider"])
+            part = pruned(self.model, wanted).SerializeToString()
+            self._sessions[wanted] = onnxruntime.InferenceSession(part, options, providers=["CPUExecutionProvider"])
         return self._sessions[wanted]
 
     def run(self, feeds: Arrays, wanted: Sequence[str]) -> list[np.ndarray]:
