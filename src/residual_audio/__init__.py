@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .evaluation import zero_shot
     from .evaluation.over_time import over_time
     from .evaluation.retrieval import retrieve
+    from .exporting.export import export
     from .extraction import Run, extract
     from .meaning import ask, describe
     from .models import load_encoder
@@ -56,6 +57,7 @@ __all__ = [
     "compare",
     "describe",
     "draw",
+    "export",
     "extract",
     "few_shot",
     "fold",
@@ -81,6 +83,7 @@ __getattr__, __dir__ = lazily(
         "zero_shot": ".evaluation",
         "over_time": ".evaluation.over_time",
         "retrieve": ".evaluation.retrieval",
+        "export": ".exporting.export",
         "extract": ".extraction",
         "Run": ".extraction",
         "analyze": ".analysis",

@@ -19,6 +19,7 @@ from . import (
     datasets,
     demo,
     describe,
+    export,
     extract,
     few_shot,
     hub,
@@ -53,7 +54,7 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "describe": describe.describe,
         "ask": ask.ask,
     },
-    "Change": {"adapt": adapt.adapt, "fold": adapt.fold, "convert": convert.convert},
+    "Change": {"adapt": adapt.adapt, "fold": adapt.fold, "convert": convert.convert, "export": export.export},
     "Judge": {
         "zero-shot": zero_shot.zero_shot,
         "retrieve": retrieve.retrieve,

@@ -176,7 +176,7 @@ def recorded(
     encoder: Encoder, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"], keep: Keep
 ) -> Recording:  # fmt: skip
     """Run a batch once and keep what was asked for. Means are taken as the pass goes, so that they cost no memory."""
-    clips = len(features)
+    clips = features.shape[0]  # a length would be a fixed number in an export
     heads: dict[Block, Tensor] = {}
     mlps: dict[Block, Tensor] = {}
     entries: dict[Block, Tensor] = {}
