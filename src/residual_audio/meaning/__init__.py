@@ -3,5 +3,21 @@
 from .ask import Answer, ask
 from .describe import METHODS, Description, describe
 from .dictionary import DICTIONARIES, Dictionary, MeaningError, load_dictionary
+from .listening import Listening, listen
+from .steer import Steered, steer
 
-__all__ = ["DICTIONARIES", "METHODS", "Answer", "Description", "Dictionary", "MeaningError", "ask", "describe", "load_dictionary"]
+__all__ = [
+    "DICTIONARIES",
+    "METHODS",
+    "Answer",
+    "Description",
+    "Dictionary",
+    "Listening",
+    "MeaningError",
+    "Steered",
+    "ask",
+    "describe",
+    "listen",
+    "load_dictionary",
+    "steer",
+]
