@@ -3,6 +3,7 @@
 from .ask import Answer, ask
 from .describe import METHODS, Description, describe
 from .dictionary import DICTIONARIES, Dictionary, MeaningError, load_dictionary
+from .explain import Explanation, explain
 from .listening import Listening, listen
 from .steer import Steered, steer
 
@@ -12,11 +13,13 @@ __all__ = [
     "Answer",
     "Description",
     "Dictionary",
+    "Explanation",
     "Listening",
     "MeaningError",
     "Steered",
     "ask",
     "describe",
+    "explain",
     "listen",
     "load_dictionary",
     "steer",

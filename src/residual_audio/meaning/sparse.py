@@ -61,18 +61,23 @@ def nonnegative(gram: Float[np.ndarray, "word word"], target: Float[np.ndarray, 
 def lasso(x: Float[np.ndarray, " d"], words: Float[np.ndarray, "word d"], penalty: float) -> Code:
     """The code at one penalty. The fit without its penalty is not made again: weights are shrunk, as in SpLiCE."""
     x, words = np.asarray(x, dtype=np.float64), np.asarray(words, dtype=np.float64)
-    weights = nonnegative(words @ words.T, words @ x - penalty)
-    left = x - weights @ words
-    return Code(weights, penalty, 1 - float(left @ left) / max(float(x @ x), 1e-300))
+    return _code(words @ words.T, words @ x, penalty, float(x @ x))
+
+
+def _code(gram: Float[np.ndarray, "word word"], products: Float[np.ndarray, " word"], penalty: float, total: float) -> Code:
+    weights = nonnegative(gram, products - penalty)
+    return Code(weights, penalty, float(2 * weights @ products - weights @ gram @ weights) / max(total, 1e-300))
 
 
 def sparse_code(x: Float[np.ndarray, " d"], words: Float[np.ndarray, "word d"], most: int) -> Code:
     """The code with the smallest penalty, on a fixed grid from the largest down, that still has at most ``most`` words."""
-    largest = float((np.asarray(words, dtype=np.float64) @ np.asarray(x, dtype=np.float64)).max(initial=0.0))
-    best, penalty = lasso(x, words, largest), largest
+    x, words = np.asarray(x, dtype=np.float64), np.asarray(words, dtype=np.float64)
+    gram, products, total = words @ words.T, words @ x, float(x @ x)
+    penalty = largest = float(products.max(initial=0.0))
+    best = _code(gram, products, largest, total)
     while penalty > SMALLEST * largest and largest > 0:
         penalty *= STEP
-        code = lasso(x, words, penalty)
+        code = _code(gram, products, penalty, total)
         if len(code.support) > most:
             break
         best = code
