@@ -29,7 +29,7 @@ from .ask import CONSTANT
 from .concepts import Concepts, concepts_for
 from .describe import place_of
 from .dictionary import MeaningError
-from .faithfulness import Heard, areas, curve_table, silence_of
+from .faithfulness import Heard, areas, curve_table, evidence, silence_of
 from .listening import Listening, listen, shares_of
 from .masks import Grid, largest_cells, masked
 from .sparse import Code, sparse_code, split
@@ -132,12 +132,13 @@ def explain(
     for index in dict.fromkeys(asked):
         text, direction = concepts.words[index], concepts.directions[index]
         maps[text] = token_map(encoder, features, longer, direction)
-        values = contrast(maps[text], token_map(encoder, silence, longer, direction))
+        heard = Heard(encoder, features, silence, longer, direction)
+        values = evidence(maps[text], heard)
         masks[text], against = largest_cells(values, keep), largest_cells(-values, keep)
         kept = masked(wave, masks[text], policy)
         sounds[text] = Sounds(kept, wave - kept, masked(wave, against, policy))
         if curves:
-            found.append(curve_table(Heard(encoder, features, silence, longer, direction), values, draws, seed).assign(text=text))
+            found.append(curve_table(heard, values, draws, seed).assign(text=text))
     if found:
         tables["explain_curves"] = pd.concat(found, ignore_index=True)
         by_text = tables["explain_curves"].groupby("text", sort=False)
@@ -147,11 +148,6 @@ def explain(
             "draws": draws if curves else 0, "seed": seed, "mean_of": {"dataset": listening.dataset.name, "clips": len(listening.dataset)},
             **identity(encoder)}  # fmt: skip
     return Explanation(tables, info, code, maps, masks, sounds, wave, policy.sample_rate, listening.errors)
-
-
-def contrast(clip: TokenMap, silence: TokenMap) -> Grid:
-    """Where the clip writes more of the text than silence does in the same cells."""
-    return (clip.total - silence.total).float().cpu()
 
 
 def centred_parts(listening: Listening, features: Tensor, longer: Tensor) -> tuple[Float[np.ndarray, "part d"], list[dict]]:

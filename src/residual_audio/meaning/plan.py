@@ -81,7 +81,7 @@ def plan(
     *,
     by: str = "shares",
     units: str = "heads mlps",
-    top: int = 8,
+    top: int = 24,
     dictionary: str | Sequence[str] | None = None,
     template: str = "plain",
 ) -> Plan:

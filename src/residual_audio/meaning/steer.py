@@ -53,6 +53,10 @@ class Steered(Result):
         """As an ordinary adapter, for ``attached``, ``fold`` and every ``--adapter``."""
         return save_adapter(folder, self.encoder, self.adapter, replace)
 
+    def write(self, folder: str | Path, replace: bool = False) -> Path:
+        """The adapter, and beside it the tables and the record."""
+        return super().write(self.save(folder, replace))
+
 
 def slopes(before: Float[np.ndarray, "clip text"], after: Float[np.ndarray, "clip text"]) -> Float[np.ndarray, "clip text"]:
     r"""Per clip, what it adds to the change of the slope: the mean over clips is the slope of after on before, minus 1.
@@ -84,7 +88,7 @@ def steer(
     dictionary: str | Sequence[str] | None = None,
     by: str = "shares",
     units: str = "heads mlps",
-    top: int = 8,
+    top: int = 24,
     template: str = "plain",
     controls: int = 19,
     seed: int = 0,
