@@ -10,196 +10,162 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from steering_runs import CONTROLS, ESC50, NOTES, PARTS, STEERED, Places
 
-import residual_audio as ra
-from residual_audio.audio import Waveform
-from residual_audio.audio.decode import read
 from residual_audio.evaluation.significance import mean_interval
-from residual_audio.meaning.concepts import concepts_for
-from residual_audio.meaning.faithfulness import areas, over_clips
-from residual_audio.meaning.masks import largest_cells, masked
-from residual_audio.meaning.sparse import sparse_code
 from residual_audio.report.tables import to_markdown
 
-CONTROLS, DRAWS, WORDS, LEVEL = 3, 2, 8, 0.05
-STEERED = ("rain", "bell", "siren", "bird", "organ", "footsteps")
-NOTES = ("organ", "guitar", "flute")
-ESC50 = ("rain", "dog", "siren", "crying baby", "church bells", "engine", "clapping", "footsteps")
-STRENGTHS = (0.0, 0.25, 0.5, 1.0, 2.0)
+MACHINE = "2 cores of an AMD EPYC (AVX-512, bf16)"
+TITLES = {
+    "explain-tiny": "single synthetic sounds",
+    "explain-mixed": "two synthetic sounds at once, one of them asked for",
+    "explain-notes": "notes of real instruments (NSynth)",
+    "explain-human": "human sounds (Deeply Nonverbal Vocalization)",
+    "explain-whisper": "Whisper tiny.en, ESC-50, centroid of the true class",
+}
+WAVES = ("original", "kept", "removed", "against", "shifted")
 
 
-@dataclass(frozen=True)
-class Places:
-    """Where recordings and checkpoints lie."""
-
-    data: Path
-    whisper: Path
-
-    def esc50(self) -> ra.load_dataset:  # type: ignore[valid-type]
-        """Some classes, ten clips each."""
-        data = ra.load_dataset("esc50", root=self.data / "esc50")
-        return data.only(lambda c: data.names[c.label] in ESC50, "some classes").limited(10 * len(ESC50))
+def interval(values: pd.Series) -> str:
+    mean, low, high = mean_interval(np.asarray(values, dtype=float))
+    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
-def steered_rows(encoder, listening, texts, **options) -> list[dict]:
-    """One row per text, side and model: what ``steer_summary`` says."""
-    rows = []
-    for text in texts:
-        for side in ("more", "less"):
-            result = ra.steer(encoder, **{side: [text]}, listening=listening, **options)
-            rows += [{"text": text, "side": side, **r} for r in result.tables["steer_summary"].to_dict("records")]
-    return rows
+def steering_table(rows: list[dict]) -> str:
+    """Means over texts of each model, by side; how many texts have a difference whose interval over clips is above 0."""
+    lines = []
+    for (side, model), some in pd.DataFrame(rows).groupby(["side", "model"], sort=False):
+        above = f"{int((some.low > 0).sum())} of {len(some)}" if model == "steered" else "–"
+        cells = {"": side, "model": model, "change of the target": interval(some.target), "elsewhere": f"{some.others.mean():.3f}"}
+        lines.append({**cells, "difference": interval(some.difference), "texts above 0": above})
+    return to_markdown(pd.DataFrame(lines))
 
 
-def steer_tiny(places: Places) -> dict:
-    encoder = ra.load_encoder("tiny")
-    heard = ra.listen(encoder, ra.load_dataset("synthetic", per_class=2))
-    somp = steered_rows(encoder, heard, STEERED, by="somp", controls=0)
-    curve = []
-    for strength in STRENGTHS:
-        made = ra.steer(encoder, more=["rain"], less=["bell"], strength=strength, listening=heard, controls=0)
-        table = made.tables["steer_concepts"].set_index("concept")
-        curve.append({"strength": strength, "rain": table.gain["rain"], "bell": table.gain["bell"],
-                      "others": made.tables["steer_summary"].others[0]})  # fmt: skip
-    return {"shares": steered_rows(encoder, heard, STEERED, controls=CONTROLS), "somp": somp, "curve": curve,
-            "measured": len(heard.test), "concepts": len(concepts_for(heard))}  # fmt: skip
+def by_text(rows: list[dict]) -> str:
+    table, lines = pd.DataFrame(rows), []
+    for text, some in table[table.model == "steered"].groupby("text", sort=False):
+        line = {"text": text}
+        for side, sign in (("more", 1), ("less", -1)):
+            row = some[some.side == side].iloc[0]
+            line |= {f"{side}: gain": f"{1 + sign * row.target:.2f}", f"{side}: change elsewhere": f"{row.others:.3f}"}
+        lines.append(line)
+    return to_markdown(pd.DataFrame(lines))
 
 
-def steer_notes(places: Places) -> dict:
-    encoder = ra.load_encoder("tiny")
-    heard = ra.listen(encoder, ra.load_dataset("notes").limited(100))
-    return {"shares": steered_rows(encoder, heard, NOTES, controls=CONTROLS), "measured": len(heard.test)}
+def verdict(rows: list[dict]) -> str:
+    """In words: which orders the shares beat, which beat them, and where the interval holds 0."""
+    said: dict[str, list[str]] = {"ahead of": [], "behind": [], "not told apart from": []}
+    for r in rows:
+        if r["order"] != "shares":
+            said["ahead of" if r["ahead_low"] > 0 else "behind" if r["ahead_high"] < 0 else "not told apart from"].append(r["order"])
+    return "Exact shares are " + "; ".join(f"{how} {', '.join(who)}" for how, who in said.items() if who) + "."
 
 
-def steer_whisper(places: Places) -> dict:
-    encoder = ra.load_encoder(str(places.whisper), seconds=5.0)
-    heard = ra.listen(encoder, places.esc50())
-    return {"shares": steered_rows(encoder, heard, ESC50[:3], controls=CONTROLS), "measured": len(heard.test)}
+def faithful_part(name: str, rows: list[dict]) -> str:
+    lines = []
+    for r in rows:
+        ahead = "–" if r["order"] == "shares" else f"{r['shares_ahead']:+.3f} [{r['ahead_low']:+.3f}, {r['ahead_high']:+.3f}]"
+        line = {"cells by": r["order"], "deletion": f"{r['deletion']:.3f}", "insertion": f"{r['insertion']:.3f}"}
+        difference = f"{r['difference']:+.3f} [{r['low']:+.3f}, {r['high']:+.3f}]"
+        lines.append({**line, "difference [95 %]": difference, "shares ahead by [95 %]": ahead})
+    title = TITLES[name][0].upper() + TITLES[name][1:]
+    return f"### {title}\n\n{rows[0]['clips']} clips. {verdict(rows)}\n\n{to_markdown(pd.DataFrame(lines))}"
 
 
-def explained(encoder, listening, clips, texts=None, count: int = 12) -> dict:
-    """Faithfulness over some clips, each explained by its own first concept, or by its text; and how the sounds score."""
-    by_clip, scores, groups = {}, [], []
-    for clip, text in list(zip(clips, texts or [None] * len(clips), strict=True))[:count]:
-        source = clip.path if hasattr(clip, "path") else clip
-        made = ra.explain(encoder, source, [text] if text else (), listening=listening, draws=DRAWS, words=WORDS)
-        name = clip.id if hasattr(clip, "id") else f"clip {len(by_clip)}"
-        by_clip[name] = made.tables["explain_faithfulness"]
-        groups.append(clip.own_group if hasattr(clip, "own_group") else name)
-        scores.append(heard_scores(encoder, listening, made))
-    return {"faithfulness": over_clips(by_clip, groups).to_dict("records"), "scores": scores}
+def scores_table(parts: dict[str, dict]) -> str:
+    lines = []
+    for name, part in parts.items():
+        scores = pd.DataFrame(part["scores"])
+        line = {"": TITLES[name], "clips": len(scores), **{k: f"{scores[k].mean():+.3f}" for k in WAVES}}
+        lines.append({**line, "kept − shifted [95 %]": interval(scores.kept - scores.shifted)})
+    return to_markdown(pd.DataFrame(lines))
 
 
-def heard_scores(encoder, listening, made) -> dict:
-    """The score of the sounds themselves, run through the whole front end again: kept, removed, and as much of a random mask."""
-    (text,) = made.sounds
-    concepts = concepts_for(listening, [text])
-    direction = concepts.directions[concepts.index(text)]
-    mask, rate = made.masks[text], made.sample_rate
-    rng = np.random.default_rng(0)
-    random = mask.roll((int(rng.integers(mask.shape[0])), int(rng.integers(mask.shape[1]))), (0, 1))
-    waves = {"original": made.original, "kept": made.sounds[text].kept, "removed": made.sounds[text].removed,
-             "against": made.sounds[text].against, "shifted": masked(made.original, random, encoder.policy)}  # fmt: skip
-    embedded = encoder.embed([Waveform(w, rate) for w in waves.values()])
-    return dict(zip(waves, (embedded.float().cpu() @ direction).tolist(), strict=True))
+def steering_part(tiny: dict, notes: dict, whisper: dict) -> str:
+    curve = [{"strength": f"{r['strength']:g}", **{k: f"{r[k]:.3f}" for k in ("rain", "bell", "others")}} for r in tiny["curve"]]
+    return f"""## Steering
+
+Strength 1: `more` doubles the text-aligned axis of the 24 units that carry a text most, `less` mutes it. Changes are of the gain that a text got: the slope
+of its scores after on those before, minus 1, in the wanted sense, on clips that chose nothing. "Elsewhere": the mean size of the change over all other
+concepts. Intervals are over texts; each control is drawn {CONTROLS} times per text and averaged. "Texts above 0": how often the interval of the difference over
+clips lies above 0.
+
+### `tiny`, synthetic sounds
+
+{tiny["measured"]} clips measured, {tiny["concepts"]} concepts, {len(STEERED)} texts.
+
+{steering_table(tiny["shares"])}
+{by_text(tiny["shares"])}
+The same with units ranked by SOMP instead of shares:
+
+{steering_table(tiny["somp"])}
+More rain and less bell at several strengths (gains; the last column is the mean size of the change of all other concepts):
+
+{to_markdown(pd.DataFrame(curve))}
+### `tiny`, notes of real instruments
+
+{notes["measured"]} clips measured; texts: {", ".join(NOTES)}.
+
+{steering_table(notes["shares"])}
+{by_text(notes["shares"])}
+### Whisper tiny.en, ESC-50
+
+No texts: the centroids of {len(ESC50)} classes stand in, so "elsewhere" is {len(ESC50) - 1} other classes. {whisper["measured"]} clips measured; classes
+steered: {", ".join(ESC50[:3])}.
+
+{steering_table(whisper["shares"])}
+{by_text(whisper["shares"])}"""
 
 
-def explain_tiny(places: Places) -> dict:
-    encoder = ra.load_encoder("tiny")
-    data = ra.load_dataset("synthetic", per_class=2)
-    heard = ra.listen(encoder, data)
-    rng = np.random.default_rng(0)
-    some = [heard.dataset.clips[i] for i in rng.permutation(heard.test)]
-    return {**explained(encoder, heard, some), "codes": codes(heard)}
+def codes_part(codes: dict) -> str:
+    low, high = (100 * end for end in codes["explained"][1:])
+    return f"""### Codes
+
+`tiny` on {codes["clips"]} synthetic clips, a dictionary of {codes["concepts"]} concepts, {codes["words"]:.1f} concepts per code on average. The code reaches
+{100 * codes["explained"][0]:.0f} % [{low:.0f}, {high:.0f}] of the square of the gap-free embedding. A noun of the clip's class is in
+{100 * codes["in_code"][0]:.0f} % of the codes, and among as many nearest concepts of {100 * codes["nearest"][0]:.0f} % of the clips; as many concepts at random
+would have it in {100 * codes["chance"]:.0f} %. `tiny` was trained on these classes and words, so this is the easiest case there is.
+"""
 
 
-def codes(heard) -> dict:
-    """How often the class of a clip (any of its nouns) is in its code, and among as many nearest concepts; chance for as many at random."""
-    from residual_audio.data.synthesis.catalogue import SOURCES
-
-    concepts = concepts_for(heard)
-    nouns = {kind.label: {concepts.index(noun) for noun in kind.nouns} for kind in SOURCES}
-    centred = heard.embeddings - heard.mean
-    found, nearest, chance, explained_part, used = [], [], [], [], []
-    for i in heard.test:
-        x = (centred[i] / centred[i].norm()).double().numpy()
-        code, own = sparse_code(x, concepts.directions.numpy(), WORDS), nouns[heard.dataset.clips[i].label]
-        found.append(bool(own & set(code.support.tolist())))
-        first = np.argsort(-(concepts.directions.numpy() @ x))[: len(code.support)]
-        nearest.append(bool(own & set(first.tolist())))
-        chance.append(1 - np.prod([(len(concepts) - len(own) - k) / (len(concepts) - k) for k in range(len(code.support))]))
-        explained_part.append(code.explained)
-        used.append(len(code.support))
-    return {"clips": len(found), "words": float(np.mean(used)), "explained": list(mean_interval(np.array(explained_part))),
-            "in_code": list(mean_interval(np.array(found, float))), "nearest": list(mean_interval(np.array(nearest, float))),
-            "chance": float(np.mean(chance)), "concepts": len(concepts)}  # fmt: skip
+def mixed_part(rows: list[dict]) -> str:
+    kept = pd.DataFrame(rows)
+    mean = {k: f"{100 * kept[k].mean():.0f} %" for k in kept}
+    return f"""Of two sounds at equal power, the mask for one keeps {mean["shares_own"]} of that one's energy and {mean["shares_other"]} of the other's
+(difference {interval(kept.shares_own - kept.shares_other)}, {len(kept)} mixtures). The loudest cells, as many, keep {mean["loudness_own"]} and
+{mean["loudness_other"]} ({interval(kept.loudness_own - kept.loudness_other)}).
+"""
 
 
-def explain_mixed(places: Places) -> dict:
-    """Two synthetic sounds at equal power: explain one of them, and see which of the two the mask keeps."""
-    encoder = ra.load_encoder("tiny")
-    heard = ra.listen(encoder, ra.load_dataset("synthetic", per_class=2))
-    data, policy, rng = heard.dataset, encoder.policy, np.random.default_rng(1)
-    mixes, texts, sources = [], [], []
-    while len(mixes) < 12:
-        a, b = (data.clips[i] for i in rng.choice(heard.test, 2, replace=False))
-        if a.label != b.label:
-            waves = [policy.fit(read(c.source, policy.sample_rate, 0, policy.seconds)) for c in (a, b)]
-            waves = [0.05 * w / np.sqrt((w**2).mean()) for w in waves]
-            mixes.append(Waveform(waves[0] + waves[1], policy.sample_rate))
-            texts.append(data.names[a.label])
-            sources.append(waves)
-    result = explained(encoder, heard, mixes, texts)
-    kept = []
-    for mix, text, (own, other) in zip(mixes, texts, sources, strict=True):
-        made = ra.explain(encoder, mix, [text], listening=heard, curves=False, words=WORDS)
-        loud = largest_cells(loud_cells(encoder, mix, made.masks[text].shape), float(made.masks[text].mean()))
-        row = {}
-        for name, mask in (("shares", made.masks[text]), ("loudness", loud)):
-            row |= {f"{name}_{who}": energy(masked(w.astype(np.float32), mask, policy)) / energy(w) for who, w in (("own", own), ("other", other))}
-        kept.append(row)
-    return {**result, "kept": kept}
+def page(found: dict[str, dict]) -> str:
+    explained = {name: found[name] for name in TITLES}
+    faithful = "\n".join(faithful_part(name, part["faithfulness"]) for name, part in explained.items())
+    return f"""# Steering and explanations, against controls
 
+How these are made: [steering](../steering.md). Everything on this page is written by one script, on {MACHINE}:
 
-def energy(wave: np.ndarray) -> float:
-    return float((np.asarray(wave, dtype=np.float64) ** 2).sum())
+```
+python scripts/steering_page.py --data ../shared/data --whisper ../shared/models/whisper-tiny.en-encoder --runs runs/steering
+```
 
+{steering_part(*(found[f"steer-{name}"] for name in ("tiny", "notes", "whisper")))}
+## Explanations
 
-def loud_cells(encoder, mix, shape):
-    from residual_audio.meaning.faithfulness import pooled, silence_of
+Deletion and insertion: areas under the score's curve as cells of the model's input are silenced, or put back, in some order. A faithful order has a large
+difference. "Shifted" is the order of the shares, moved by a random time and frequency.
 
-    return pooled((encoder.prepare(mix).features - silence_of(encoder))[0, 0], tuple(shape))
+{codes_part(found["explain-tiny"]["codes"])}
+{faithful}
+### The sounds themselves
 
+Mean scores of the written sounds, run through the whole front end again. The mask keeps 20 % of the cells; "shifted" is the same mask moved at random.
 
-def explain_notes(places: Places) -> dict:
-    encoder = ra.load_encoder("tiny")
-    heard = ra.listen(encoder, ra.load_dataset("notes").limited(100))
-    return explained(encoder, heard, [heard.dataset.clips[i] for i in np.random.default_rng(0).permutation(heard.test)], count=10)
-
-
-def explain_human(places: Places) -> dict:
-    encoder = ra.load_encoder("tiny")
-    heard = ra.listen(encoder, ra.load_dataset(f"table:{places.data}/nonverbal/clips.csv").limited(64))
-    return explained(encoder, heard, [heard.dataset.clips[i] for i in np.random.default_rng(0).permutation(heard.test)], count=10)
-
-
-def explain_whisper(places: Places) -> dict:
-    encoder = ra.load_encoder(str(places.whisper), seconds=5.0)
-    heard = ra.listen(encoder, places.esc50())
-    some = [heard.dataset.clips[i] for i in np.random.default_rng(0).permutation(heard.test)[:10]]
-    return explained(encoder, heard, some, [heard.dataset.names[c.label] for c in some])
-
-
-PARTS: dict[str, Callable[[Places], dict]] = {
-    "steer-tiny": steer_tiny, "steer-notes": steer_notes, "steer-whisper": steer_whisper, "explain-tiny": explain_tiny,
-    "explain-mixed": explain_mixed, "explain-notes": explain_notes, "explain-human": explain_human, "explain-whisper": explain_whisper,
-}  # fmt: skip
+{scores_table(explained)}
+{mixed_part(found["explain-mixed"]["kept"])}"""
 
 
 def main() -> None:

@@ -12,7 +12,18 @@ from residual_audio.data import load_dataset
 from residual_audio.meaning import MeaningError
 from residual_audio.meaning.concepts import concepts_for
 from residual_audio.meaning.faithfulness import (
-    FRACTIONS, ORDERS, Heard, areas, cell_numbers, curves, evidence, gradient_map, orders, over_clips, pooled, silence_of,
+    FRACTIONS,
+    ORDERS,
+    Heard,
+    areas,
+    cell_numbers,
+    curves,
+    evidence,
+    gradient_map,
+    orders,
+    over_clips,
+    pooled,
+    silence_of,
 )  # fmt: skip
 from residual_audio.meaning.listening import listen
 from residual_audio.meaning.tokens import spread, token_map
@@ -81,7 +92,7 @@ def test_what_is_kept_and_removed_is_the_sound_also_on_disk(made, tmp_path):
 
 
 def test_evidence_sums_to_the_score_above_silence_and_spreading_keeps_sums(clip):
-    one, written, values = clip
+    one, _, values = clip
     scores = one.scores(torch.cat([one.features, one.silence]))
     assert float(values.sum()) == pytest.approx(float(scores[0] - scores[1]), abs=1e-4)
     coarse, weights = torch.tensor([[1.0, -2.0]]), torch.rand(4, 6, generator=torch.Generator().manual_seed(0))

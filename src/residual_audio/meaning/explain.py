@@ -104,7 +104,7 @@ def explain(
     """One sound: a path, a ``synthetic:`` address, or an array with its ``sample_rate``.
 
     The code has at most ``words`` concepts. Each text of ``texts`` (none: the first concept of the code) gets a map, a mask of the share
-    ``keep`` of its cells, and sounds; with ``curves`` also deletion and insertion against other orders, of which two are drawn ``draws`` times.
+    ``keep`` of its cells, and sounds; with ``curves`` also deletion and insertion against other orders, two of them drawn ``draws`` times.
     ``data`` (or ``listening``, clips heard before) gives the mean sound, and the classes of an encoder without texts.
     """
     policy = encoder.policy
@@ -144,7 +144,8 @@ def explain(
         by_text = tables["explain_curves"].groupby("text", sort=False)
         tables["explain_faithfulness"] = pd.concat([areas(one).assign(text=text) for text, one in by_text], ignore_index=True)
     info = {"texts": [concepts.words[i] for i in asked], "words": words, "keep": keep, "penalty": code.penalty, "explained": code.explained,
-            "concepts": concepts.source, "dictionary_size": len(concepts), "template": template, "clip": str(clip) if isinstance(clip, str | Path) else "",
+            "concepts": concepts.source, "dictionary_size": len(concepts), "template": template,
+            "clip": str(clip) if isinstance(clip, str | Path) else "",
             "draws": draws if curves else 0, "seed": seed, "mean_of": {"dataset": listening.dataset.name, "clips": len(listening.dataset)},
             **identity(encoder)}  # fmt: skip
     return Explanation(tables, info, code, maps, masks, sounds, wave, policy.sample_rate, listening.errors)

@@ -1,7 +1,7 @@
 """Does a map show what the model listens to? Delete or insert cells of the model's input in the map's order, and watch the score.
 
 Deletion replaces the first cells of an order by the silence that the model knows (its input for a window of zeros); insertion starts from
-silence and puts them back. Invariants: with nothing deleted the score is the clip's own, with all deleted it is silence's; insertion likewise.
+silence and puts them back. Invariants: with nothing deleted the score is the clip's own, with all deleted silence's; insertion likewise.
 A faithful order makes deletion fall early and insertion rise early: the area between the two curves is large.
 """
 
