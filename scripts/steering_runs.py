@@ -154,8 +154,11 @@ def explain_mixed(places: Places) -> dict:
     for mix, one, waves in zip(mixes, made, sources, strict=True):
         (mask,) = one.masks.values()
         loud = largest_cells(loud_cells(encoder, mix, mask.shape), float(mask.mean()))
-        kept.append({f"{name}_{who}": energy(masked(wave.astype(np.float32), cells, policy)) / energy(wave)
-                     for name, cells in (("shares", mask), ("loudness", loud)) for who, wave in zip(("own", "other"), waves, strict=True)})  # fmt: skip
+        row = {}
+        for name, cells in (("shares", mask), ("loudness", loud)):
+            for who, wave in zip(("own", "other"), waves, strict=True):
+                row[f"{name}_{who}"] = energy(masked(wave.astype(np.float32), cells, policy)) / energy(wave)
+        kept.append(row)
     return {**result, "kept": kept}
 
 

@@ -101,8 +101,8 @@ def steer(
     """Raise what the encoder hears of some texts and lower what it hears of others, without training; measured on clips held out.
 
     In the ``top`` units of each text (:func:`.plan.rank`), the text-aligned axis gets the gain 1 + ``strength`` or 1 − ``strength``.
-    ``data``: the clips (default: sounds of the package); half of them choose, the other half measure. ``controls``: how often each control is drawn.
-    Where the encoder has no texts, texts name classes of ``data``. ``listening``: clips heard before, instead of ``data``.
+    ``data``: the clips (default: sounds of the package); half of them choose, the other half measure. ``controls``: how often each
+    control is drawn. Where the encoder has no texts, texts name classes of ``data``. ``listening``: clips heard before, instead of ``data``.
     """
     if not 0 <= strength <= STRONGEST:
         raise MeaningError(
