@@ -102,7 +102,8 @@ def steer(
 
     In the ``top`` units of each text (:func:`.plan.rank`), the text-aligned axis gets the gain 1 + ``strength`` or 1 − ``strength``.
     ``data``: the clips (default: sounds of the package); half of them choose, the other half measure. ``controls``: how often each
-    control is drawn. Where the encoder has no texts, texts name classes of ``data``. ``listening``: clips heard before, instead of ``data``.
+    control is drawn. Where the encoder has no texts, texts name classes of ``data``. ``listening``: clips heard
+    before, instead of ``data``.
     """
     if not 0 <= strength <= STRONGEST:
         raise MeaningError(
