@@ -89,13 +89,10 @@ def steering_part(tiny: dict, notes: dict, whisper: dict) -> str:
     curve = [{"strength": f"{r['strength']:g}", **{k: f"{r[k]:.3f}" for k in ("rain", "bell", "others")}} for r in tiny["curve"]]
     return f"""## Steering
 
-Strength 1: `more` doubles the text-aligned axis of the 24 units that carry a text most, `less` mutes it. Changes are of the gain
-that a text got: the slope
-of its scores after on those before, minus 1, in the wanted sense, on clips that chose nothing. "Elsewhere": the mean size of the
-change over all other
-concepts. Intervals are over texts; each control is drawn {CONTROLS} times per text and averaged. "Texts above 0": how often the
-interval of the difference over
-clips lies above 0.
+Strength 1: `more` doubles the text-aligned axis of the 24 units that carry a text most, `less` mutes it. Changes are of the gain that a
+text got: the slope of its scores after on those before, minus 1, in the wanted sense, on clips that chose nothing. "Elsewhere": the mean
+size of the change over all other concepts. Intervals are over texts; each control is drawn {CONTROLS} times per text and averaged. "Texts
+above 0": how often the interval of the difference over clips lies above 0.
 
 ### `tiny`, synthetic sounds
 
@@ -117,9 +114,8 @@ More rain and less bell at several strengths (gains; the last column is the mean
 {by_text(notes["shares"])}
 ### Whisper tiny.en, ESC-50
 
-No texts: the centroids of {len(ESC50)} classes stand in, so "elsewhere" is {len(ESC50) - 1} other classes. {whisper["measured"]}
-clips measured; classes
-steered: {", ".join(ESC50[:3])}.
+No texts: the centroids of {len(ESC50)} classes stand in, so "elsewhere" is {len(ESC50) - 1} other classes.
+{whisper["measured"]} clips measured; classes steered: {", ".join(ESC50[:3])}.
 
 {steering_table(whisper["shares"])}
 {by_text(whisper["shares"])}"""
@@ -130,21 +126,19 @@ def codes_part(codes: dict) -> str:
     return f"""### Codes
 
 `tiny` on {codes["clips"]} synthetic clips, a dictionary of {codes["concepts"]} concepts, {codes["words"]:.1f} concepts per code on
-average. The code reaches
-{100 * codes["explained"][0]:.0f} % [{low:.0f}, {high:.0f}] of the square of the gap-free embedding. A noun of the clip's class is in
-{100 * codes["in_code"][0]:.0f} % of the codes, and among as many nearest concepts of {100 * codes["nearest"][0]:.0f} % of the
-clips; as many concepts at random
-would have it in {100 * codes["chance"]:.0f} %. `tiny` was trained on these classes and words, so this is the easiest case there is.
+average. The code reaches {100 * codes["explained"][0]:.0f} % [{low:.0f}, {high:.0f}] of the square of the gap-free embedding. A noun of the
+clip's class is in {100 * codes["in_code"][0]:.0f} % of the codes, and among as many nearest concepts of {100 * codes["nearest"][0]:.0f} % of
+the clips; as many concepts at random would have it in {100 * codes["chance"]:.0f} %. `tiny` was trained on these classes and words, so this
+is the easiest case there is.
 """
 
 
 def mixed_part(rows: list[dict]) -> str:
     kept = pd.DataFrame(rows)
     mean = {k: f"{100 * kept[k].mean():.0f} %" for k in kept}
-    return f"""Of two sounds at equal power, the mask for one keeps {mean["shares_own"]} of that one's energy and {mean["shares_other"]} of the other's
-(difference {interval(kept.shares_own - kept.shares_other)}, {len(kept)} mixtures). The loudest cells, as many, keep
-{mean["loudness_own"]} and
-{mean["loudness_other"]} ({interval(kept.loudness_own - kept.loudness_other)}).
+    return f"""Of two sounds at equal power, the mask for one keeps {mean["shares_own"]} of that one's energy and {mean["shares_other"]} of
+the other's (difference {interval(kept.shares_own - kept.shares_other)}, {len(kept)} mixtures). The loudest cells, as many, keep
+{mean["loudness_own"]} and {mean["loudness_other"]} ({interval(kept.loudness_own - kept.loudness_other)}).
 """
 
 
@@ -162,16 +156,15 @@ python scripts/steering_page.py --data ../shared/data --whisper ../shared/models
 {steering_part(*(found[f"steer-{name}"] for name in ("tiny", "notes", "whisper")))}
 ## Explanations
 
-Deletion and insertion: areas under the score's curve as cells of the model's input are silenced, or put back, in some order. A
-faithful order has a large
-difference. "Shifted" is the order of the shares, moved by a random time and frequency.
+Deletion and insertion: areas under the score's curve as cells of the model's input are silenced, or put back, in some order. A faithful
+order has a large difference. "Shifted" is the order of the shares, moved by a random time and frequency.
 
 {codes_part(found["explain-tiny"]["codes"])}
 {faithful}
 ### The sounds themselves
 
-Mean scores of the written sounds, run through the whole front end again. The mask keeps 20 % of the cells; "shifted" is the same
-mask moved at random.
+Mean scores of the written sounds, run through the whole front end again. The mask keeps 20 % of the cells; "shifted" is the same mask
+moved at random.
 
 {scores_table(explained)}
 {mixed_part(found["explain-mixed"]["kept"])}"""
