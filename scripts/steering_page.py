@@ -127,8 +127,8 @@ def codes_part(codes: dict) -> str:
 
 `tiny` on {codes["clips"]} synthetic clips, a dictionary of {codes["concepts"]} concepts, {codes["words"]:.1f} concepts per code on
 average. The code reaches {100 * codes["explained"][0]:.0f} % [{low:.0f}, {high:.0f}] of the square of the gap-free embedding. A noun of the
-clip's class is in {100 * codes["in_code"][0]:.0f} % of the codes, and among as many nearest concepts of {100 * codes["nearest"][0]:.0f} % of
-the clips; as many concepts at random would have it in {100 * codes["chance"]:.0f} %. `tiny` was trained on these classes and words, so this
+clip's class is in {100 * codes["in_code"][0]:.0f} % of the codes, and among as many nearest concepts of
+{100 * codes["nearest"][0]:.0f} % of the clips; as many concepts at random would have it in {100 * codes["chance"]:.0f} %. `tiny` was trained on these classes and words, so this
 is the easiest case there is.
 """
 
