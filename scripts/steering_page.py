@@ -123,13 +123,13 @@ No texts: the centroids of {len(ESC50)} classes stand in, so "elsewhere" is {len
 
 def codes_part(codes: dict) -> str:
     low, high = (100 * end for end in codes["explained"][1:])
+    part = {k: f"{100 * (codes[k] if k == 'chance' else codes[k][0]):.0f} %" for k in ("explained", "in_code", "nearest", "chance")}
     return f"""### Codes
 
-`tiny` on {codes["clips"]} synthetic clips, a dictionary of {codes["concepts"]} concepts, {codes["words"]:.1f} concepts per code on
-average. The code reaches {100 * codes["explained"][0]:.0f} % [{low:.0f}, {high:.0f}] of the square of the gap-free embedding. A noun of the
-clip's class is in {100 * codes["in_code"][0]:.0f} % of the codes, and among as many nearest concepts of
-{100 * codes["nearest"][0]:.0f} % of the clips; as many concepts at random would have it in {100 * codes["chance"]:.0f} %. `tiny` was trained on these classes and words, so this
-is the easiest case there is.
+`tiny` on {codes["clips"]} synthetic clips, a dictionary of {codes["concepts"]} concepts, {codes["words"]:.1f} concepts per code on average.
+The code reaches {part["explained"]} [{low:.0f}, {high:.0f}] of the square of the gap-free embedding. A noun of the clip's class is in
+{part["in_code"]} of the codes, and among as many nearest concepts of {part["nearest"]} of the clips; as many concepts at random would have
+it in {part["chance"]}. `tiny` was trained on these classes and words, so this is the easiest case there is.
 """
 
 
