@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from steering_runs import CONTROLS, ESC50, NOTES, PARTS, STEERED, Places
+from steering_runs import CONTROLS, ESC50, NOTES, PARTS, STEERED, STRENGTHS, Places
 
 from residual_audio.evaluation.significance import mean_interval
 from residual_audio.report.tables import to_markdown
@@ -142,6 +142,41 @@ the other's (difference {interval(kept.shares_own - kept.shares_other)}, {len(ke
 """
 
 
+def limits(found: dict[str, dict]) -> str:
+    """What fails, from the same figures."""
+    lines = []
+    for name, title in (("tiny", "`tiny`, synthetic sounds"), ("notes", "`tiny`, notes"), ("whisper", "Whisper, ESC-50")):
+        rows = pd.DataFrame(found[f"steer-{name}"]["shares"])
+        rows = rows[rows.model == "steered"]
+        unsure = [f"{r.side} {r.text}" for r in rows[rows.low <= 0].itertuples()]
+        lines.append(
+            f"- {title}: steering is not shown to move its target more than other concepts for {', '.join(unsure)}."
+            if unsure
+            else f"- {title}: every text moved more than other concepts, with an interval above 0."
+        )
+    rows = pd.DataFrame(found["steer-tiny"]["shares"])
+    more = rows[(rows.model == "steered") & (rows.side == "more")].target.mean()
+    weak, strong = (found["steer-tiny"]["curve"][i]["others"] for i in (1, -1))
+    somp, shares = pd.DataFrame(found["steer-tiny"]["somp"]).difference.mean(), rows[rows.model == "steered"].difference.mean()
+    lines += [
+        f"- A strength is not the gain that a text gets: `more` at strength 1 raises a text by {100 * more:.0f} % on average, not by 100 %. "
+        "Other units carry the text too, and later norms take some of it back.",
+        f"- Stronger is less selective: from strength {STRENGTHS[1]:g} to {STRENGTHS[-1]:g}, "
+        f"the change elsewhere grows from {weak:.3f} to {strong:.3f}.",
+        f"- Ranked by SOMP, units are worse to steer: the difference is {somp:.3f} on average, against {shares:.3f} by shares. "
+        "A unit that varies mostly along a text need not be one that moves the text's score.",
+        "- Words that mean nearly the same move together: nothing steers rain without rainfall.",
+    ]
+    for name in TITLES:
+        rows = found[name]["faithfulness"]
+        if rivals := [r["order"] for r in rows if r["order"] in ("gradient", "loudness") and r["ahead_low"] <= 0]:
+            lines.append(f"- Masks, {TITLES[name]}: not shown to be more faithful than {' and '.join(rivals)}.")
+        scores = pd.DataFrame(found[name]["scores"])
+        if worse := int((scores.removed > scores.kept).sum()):
+            lines.append(f"- Masks, {TITLES[name]}: what is removed scores higher than what is kept in {worse} of {len(scores)} clips.")
+    return "\n".join(lines)
+
+
 def page(found: dict[str, dict]) -> str:
     explained = {name: found[name] for name in TITLES}
     faithful = "\n".join(faithful_part(name, part["faithfulness"]) for name, part in explained.items())
@@ -167,7 +202,11 @@ Mean scores of the written sounds, run through the whole front end again. The ma
 moved at random.
 
 {scores_table(explained)}
-{mixed_part(found["explain-mixed"]["kept"])}"""
+{mixed_part(found["explain-mixed"]["kept"])}
+## What fails
+
+{limits(found)}
+"""
 
 
 def main() -> None:
