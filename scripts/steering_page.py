@@ -164,7 +164,7 @@ def limits(found: dict[str, dict]) -> str:
         f"- Stronger is less selective: from strength {STRENGTHS[1]:g} to {STRENGTHS[-1]:g}, "
         f"the change elsewhere grows from {weak:.3f} to {strong:.3f}.",
         f"- Ranked by SOMP, units are worse to steer: the difference is {somp:.3f} on average, against {shares:.3f} by shares. "
-        "A unit that varies mostly along a text need not be one that moves the text's score.",
+        "A unit that varies mostly along a text need not move the text's score.",
         "- Words that mean nearly the same move together: nothing steers rain without rainfall.",
     ]
     for name in TITLES:

@@ -1,5 +1,7 @@
 """Steering by words: identity at zero, exact folding, gains that are what they say, controls from a seed."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -121,12 +123,8 @@ def test_a_text_aligned_gain_scales_a_units_share_by_exactly_that(whisper):
     def written(at_work):
         """Σ ω⟨w, z − μ⟩ with the norms of the plain run: the unit's share about its mean."""
         x, longer = whisper.inputs.batch(np.arange(2)), torch.zeros(2, dtype=torch.bool)
-        outputs = {}
-        if at_work:
-            with attached(encoder, adapter):
-                *_, outputs = shares_of(encoder, Pathways(encoder), x, longer)
-        else:
-            *_, outputs = shares_of(encoder, Pathways(encoder), x, longer)
+        with attached(encoder, adapter) if at_work else nullcontext(), torch.no_grad():
+            outputs = shares_of(encoder, Pathways(encoder), x, longer).outputs
         return (outputs[unit] - whisper.outputs[unit][torch.from_numpy(whisper.fit)].mean(0)) @ axis.axis.float()
 
     assert torch.allclose(written(True), 1.5 * written(False), rtol=1e-3, atol=1e-5)

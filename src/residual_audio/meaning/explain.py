@@ -155,8 +155,8 @@ def centred_parts(listening: Listening, features: Tensor, longer: Tensor) -> tup
     """Every unit's part of x, and the constant's: they sum to the clip's gap-free embedding, of unit length."""
     encoder = listening.encoder
     with torch.no_grad():
-        _, shares, constant, *_ = shares_of(encoder, Pathways(encoder), features.to(encoder.device), longer.to(encoder.device))
-    parts = torch.cat([shares[0] - listening.shares.mean(0), constant - listening.constant.mean(0)]).double().numpy()
+        heard = shares_of(encoder, Pathways(encoder), features.to(encoder.device), longer.to(encoder.device))
+    parts = torch.cat([heard.shares[0] - listening.shares.mean(0), heard.constant - listening.constant.mean(0)]).double().numpy()
     length = float(np.linalg.norm(parts.sum(0)))
     if length < 1e-9:
         raise MeaningError("this sound is the mean sound, so nothing speaks for or against it")

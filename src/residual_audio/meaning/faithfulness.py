@@ -48,7 +48,7 @@ class Heard:
         """Cosines with the direction, a bounded number at a time."""
         with torch.no_grad():
             parts = [
-                self.encoder.encode(part.to(self.encoder.device, self.encoder.dtype), self.longer.expand(len(part)))
+                self.encoder.encode(part.to(self.encoder.device, self.encoder.dtype), self.longer.to(self.encoder.device).expand(len(part)))
                 for part in inputs.split(AT_ONCE)
             ]
         return F.cosine_similarity(torch.cat(parts).float().cpu(), self.direction.float().cpu()[None], dim=-1)
