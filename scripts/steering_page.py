@@ -159,8 +159,8 @@ def limits(found: dict[str, dict]) -> str:
     weak, strong = (found["steer-tiny"]["curve"][i]["others"] for i in (1, -1))
     somp, shares = pd.DataFrame(found["steer-tiny"]["somp"]).difference.mean(), rows[rows.model == "steered"].difference.mean()
     lines += [
-        f"- A strength is not the gain that a text gets: `more` at strength 1 raises a text by {100 * more:.0f} % on average, not by 100 %. "
-        "Other units carry the text too, and later norms take some of it back.",
+        f"- A strength is not the gain that a text gets: `more` at strength 1 raises a text by {100 * more:.0f} % on average, "
+        "not by 100 %. Other units carry the text too, and later norms take some of it back.",
         f"- Stronger is less selective: from strength {STRENGTHS[1]:g} to {STRENGTHS[-1]:g}, "
         f"the change elsewhere grows from {weak:.3f} to {strong:.3f}.",
         f"- Ranked by SOMP, units are worse to steer: the difference is {somp:.3f} on average, against {shares:.3f} by shares. "

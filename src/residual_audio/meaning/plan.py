@@ -119,6 +119,8 @@ def rank(listening: Listening, concepts: Concepts, text: str, units: Sequence[Un
     table = table.sort_values("share" if by == "shares" else "explained", ascending=False, ignore_index=True, kind="stable")
     # A unit whose share moves against the score would, if raised, lower it.
     table["chosen"] = (table.share > 0) & ((table.share > 0).cumsum() <= top)
+    if not table.chosen.any():
+        raise MeaningError(f"none of the chosen units moves clips towards {text!r}; name others (--units), or give other clips (--data)")
     return table
 
 
