@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .evaluation.retrieval import retrieve
     from .exporting.export import export
     from .extraction import Run, extract
-    from .meaning import ask, describe
+    from .meaning import ask, describe, explain, listen, steer
     from .models import load_encoder
     from .mteb import to_mteb
     from .report.figures import draw
@@ -57,10 +57,12 @@ __all__ = [
     "compare",
     "describe",
     "draw",
+    "explain",
     "export",
     "extract",
     "few_shot",
     "fold",
+    "listen",
     "load_adapter",
     "load_dataset",
     "load_encoder",
@@ -71,6 +73,7 @@ __all__ = [
     "retrieve",
     "save_adapter",
     "search",
+    "steer",
     "to_mteb",
     "zero_shot",
 ]
@@ -90,6 +93,9 @@ __getattr__, __dir__ = lazily(
         "ablate": ".ablation",
         "describe": ".meaning",
         "ask": ".meaning",
+        "listen": ".meaning",
+        "steer": ".meaning",
+        "explain": ".meaning",
         "Recipe": ".adaptation.recipe",
         "Training": ".adaptation.train",
         "adapt": ".adaptation.adapt",
