@@ -4,7 +4,10 @@ const D = JSON.parse(document.getElementById("data").textContent);
 const HEADS = D.heads.label;
 const indexOf = Object.fromEntries(HEADS.map((label, i) => [label, i]));
 const views = [];
-const KEYS = ["view", "head", "pc", "colour", "of", "q", "stage", "x", "y", "brush", "ask", "set", "before", "after", "strength", "gains"];
+const KEYS = ["view", "head", "pc", "colour", "of", "q", "stage", "x", "y", "brush", "ask", "set", "before", "after", "strength", "gains",
+  "adapter", "sound", "text", "target", "when", "more", "less", "alpha", "dataset"];
+// What a server adds to the page; on a page that opens from disk this stays empty.
+const live = {};
 
 function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -37,7 +40,7 @@ function readAddress() {
   if (!Object.hasOwn(indexOf, state.head)) state.head = firstHead();
   // Numbers that are none would be drawn as such; without them a view opens as it does at first.
   const isNumber = (text) => text.trim() !== "" && Number.isFinite(Number(text));
-  for (const key of ["pc", "strength"]) if (!isNumber(state[key])) state[key] = "";
+  for (const key of ["pc", "strength", "alpha"]) if (!isNumber(state[key])) state[key] = "";
   state.gains = state.gains.split(";").filter((one) => isNumber(one.split(":")[1] ?? "")).join(";");
   const box = state.brush.split(",");
   if (box.length !== 4 || !box.every(isNumber)) state.brush = "";
