@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .mteb import to_mteb
     from .report.figures import draw
     from .report.page import report
+    from .serve import serve
 
 try:
     __version__ = version("residual-audio")
@@ -69,6 +70,7 @@ __all__ = [
     "retrieve",
     "save_adapter",
     "search",
+    "serve",
     "to_mteb",
     "zero_shot",
 ]
@@ -102,6 +104,7 @@ __getattr__, __dir__ = lazily(
         "search": ".comparison.search",
         "draw": ".report.figures",
         "report": ".report",
+        "serve": ".serve",
         "to_mteb": ".mteb",
     },
 )

@@ -26,6 +26,7 @@ from . import (
     reproduce,
     retrieve,
     search,
+    serve,
     sweep,
     truncate,
     zero_shot,
@@ -63,7 +64,7 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "truncate": truncate.truncate,
         "reproduce": reproduce.reproduce,
     },
-    "Show": {"report": report.report, "demo": demo.demo},
+    "Show": {"report": report.report, "serve": serve.serve, "demo": demo.demo},
     "Share": {"push": hub.push, "pull": hub.pull},
 }
 for panel, verbs in VERBS.items():
