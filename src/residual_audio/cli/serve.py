@@ -22,7 +22,9 @@ def serve(
     adapter: Annotated[str | None, typer.Option(help="A directory that `residual-audio adapt` wrote: its gains become sliders.")] = None,
     data: Annotated[str | None, typer.Option(help="A dataset that models are run on first; without it their pages have no clips.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Use at most so many clips of --data.")] = None,
-    folder: Annotated[Path, typer.Option(help="Where adapters, labels and runs of models go; nothing is written elsewhere.")] = Path("live"),
+    folder: Annotated[Path, typer.Option(help="Where adapters, labels and runs of models go; nothing is written elsewhere.")] = Path(
+        "live"
+    ),
     host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs the token that is printed.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any that is free.")] = 8765,
     token: Annotated[bool, typer.Option("--token", help="Ask for a token on loopback too: other users of this machine have none.")] = False,

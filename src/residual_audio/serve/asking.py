@@ -11,13 +11,15 @@ from ..media import MediaError
 from ..models.batching import as_batch
 from ..models.readings import DIRECT
 from ..models.recording import recorded
-from ..report.page.answers import answers
+from ..report.page.answers import Movers, answers
 from ..report.page.effects import Scoring, asked_maps
 from ..report.page.gather import pool_rows
 from ..report.page.model import COUNTED
 from ..report.page.model_part import ModelPart, ask, top_clips
 from .entry import Entry
 from .problems import Problem
+
+MOVERS_BYTES = 2**29
 
 
 @torch.inference_mode()
@@ -28,7 +30,8 @@ def asked(entry: Entry, text: str) -> dict[str, Any]:
         raise Problem(404, "the run has no direct shares; extract with --granularity head,moments,direct")
     direction = entry.texts([text])
     scores = (entry.embeddings @ direction.T).numpy()
-    moved = answers(run, direction, pool_rows(run.clips["label"].astype(str), COUNTED))
+    common = movers(entry)
+    moved = answers(run, direction, common.rows, common)
     rows = np.array(sorted(entry.page_rows))
     maps = {key: plane for row in top_clips(scores, rows)[0] for key, plane in mapped(entry, row, direction).items()}
     none = np.zeros((0, 0), np.float32)
@@ -40,6 +43,17 @@ def asked(entry: Entry, text: str) -> dict[str, Any]:
     answer = ask(part, [u.label for u in run.units], place)
     assert answer is not None
     return {**answer["texts"][0], "counted": moved.clips}
+
+
+def movers(entry: Entry) -> Movers:
+    """What every question has in common; kept with the entry, where it fits."""
+    found = entry.kept.get("movers")
+    if found is None:
+        run = entry.need_run()
+        found = Movers.of(run, pool_rows(run.clips["label"].astype(str), COUNTED))
+        if found.shares.nbytes <= MOVERS_BYTES:
+            entry.kept["movers"] = found
+    return found
 
 
 def mapped(entry: Entry, row: int, direction: torch.Tensor) -> dict[tuple[int, int], np.ndarray]:

@@ -51,6 +51,7 @@ def limited(data: int) -> None:
 def child(pipe: Connection, kind: str, rate: int, seconds: float, size: int) -> None:
     """Read the upload from the pipe, decode it, answer with a line of JSON and the bytes."""
     limited(size)
+    path = Path()
     try:
         with tempfile.TemporaryFile() as file:
             file.write(pipe.recv_bytes(size + 1))
@@ -59,8 +60,7 @@ def child(pipe: Connection, kind: str, rate: int, seconds: float, size: int) -> 
             path = Path(f"/dev/fd/{file.fileno()}")
             answer, values = image(path) if kind == "image" else sound(path, rate, seconds)
     except MediaError as error:
-        told = str(error)
-        pipe.send_bytes(json.dumps({"error": told.replace(f"/dev/fd/{file.fileno()}", OURS)[:400]}).encode())
+        pipe.send_bytes(json.dumps({"error": str(error).replace(str(path), OURS)[:400]}).encode())
     except MemoryError:
         pipe.send_bytes(json.dumps({"error": f"{OURS}: needs more memory than an upload may have"}).encode())
     else:
@@ -104,7 +104,7 @@ def decoded(context: Any, data: bytes, kind: str, rate: int, seconds: float) -> 
         answer = json.loads(received(ours, 65_536))
         if "error" in answer:
             raise Problem(422, answer["error"])
-        values = np.frombuffer(received(ours, largest + 64), answer["dtype"]).reshape(answer["shape"])
+        values = np.frombuffer(received(ours, largest + 64), answer["dtype"]).reshape(answer["shape"]).copy()
     except (EOFError, OSError):
         raise Problem(422, f"{OURS}: decoding it took too long or ended without an answer; re-export it as WAV") from None
     finally:

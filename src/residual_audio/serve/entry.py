@@ -17,6 +17,8 @@ from torch import Tensor
 from ..adaptation.adapter import load_adapter
 from ..adaptation.gain import ResiDual
 from ..adaptation.methods import adapters as adapter_methods
+from ..adaptation.select import choose_places
+from ..adaptation.streams import first_block
 from ..data import Clip
 from ..data.prompts import templates
 from ..evaluation import prompt_directions
@@ -60,6 +62,7 @@ class Entry:
         self.given: tuple[str, Path] | None = None
         self.boards: OrderedDict[str | None, Board] = OrderedDict()
         self.known: OrderedDict[str, Tensor] = OrderedDict()
+        self.kept: dict[str, Any] = {}
         self.html = b""
         self.page_rows: list[int] = []
         self.find: Callable[[str], Path | None] = lambda name: None
@@ -132,14 +135,16 @@ class Entry:
         self.page_rows = [int(clip["row"]) for clip in data["clips"]]
         if part is not None and len(part.rows):
             self.boards[name] = Board(name, residual, knobs(run, residual, best_heads(run)), part, data["equaliser"])
+            # The first move of a slider should not wait for the clips to be decoded and run.
+            self.bench.streams(first_block(encoder, choose_places(encoder.units, " ".join(self.boards[name].knobs.heads))))
         data["live"] = self.live(name)
         self.html = rendered(data).encode()
 
     def live(self, adapter: str | None) -> dict[str, Any]:
         sizes = {"bytes": self.limits.bytes, "seconds": self.limits.seconds, "texts": TEXTS, "text": TEXT, "label": LABEL}
         return {
-            "api": f"/api/{self.id}", "id": self.id, "title": self.title, "start": "/", "adapter": adapter, "has_text": self.encoder.has_text,
-            "media": self.media, "clips": self.page_rows, "limits": sizes, "methods": adapter_methods(),
+            "api": f"/api/{self.id}", "id": self.id, "title": self.title, "start": "/", "adapter": adapter,
+            "has_text": self.encoder.has_text, "media": self.media, "clips": self.page_rows, "limits": sizes, "methods": adapter_methods(),
             "units": [u.label for u in self.encoder.units], "run": self.run is not None,
         }  # fmt: skip
 

@@ -156,7 +156,8 @@ class Jobs:
     def run(self, job: Job, process: subprocess.Popen[str]) -> None:
         """Follow one process to its end. What it wrote takes its place only if nobody cancelled it."""
         with self.folder.draft() as draft, process:
-            assert process.stdin is not None and process.stdout is not None
+            assert process.stdin is not None
+            assert process.stdout is not None
             try:
                 process.stdin.write(json.dumps({**job.order, "method": job.method, "draft": str(draft / "adapter")}) + "\n")
                 process.stdin.flush()

@@ -62,7 +62,7 @@ def serve(
         names = ("localhost", "127.0.0.1", "::1") if is_loopback(host) else (host.lower(),)
         app = Guard(
             application(entries, place, limits, "ResiDual Audio", lambda entry: order_of(entry, device, template)),
-            port=number, names=(*names, *(name.lower() for name in allow_host)), any_address=not is_loopback(host), token=secret, limits=limits,
+            port=number, names=(*names, *map(str.lower, allow_host)), any_address=not is_loopback(host), token=secret, limits=limits,
         )  # fmt: skip
         config = uvicorn.Config(
             app, log_level="warning", http="h11", ws="none", server_header=False, proxy_headers=False, limit_concurrency=1024,

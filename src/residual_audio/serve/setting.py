@@ -76,26 +76,25 @@ def residual_of(encoder: Encoder, knobs: Knobs, learned: ResiDual | None, streng
     if not moves:
         return base
     place = {label: i for i, label in enumerate(u.label for u in encoder.units.where("head"))}
-    own = {label: (one, strength * one.tau) for one in (base.sets if base else ()) if one.place.kind == "heads" for label in one.place.labels}
+    learned_sets = [one for one in (base.sets if base else ()) if one.place.kind == "heads"]
+    own = {label: one for one in learned_sets for label in one.place.labels}
     mean = "keep" if base is None else base.mean
     if mean == "drop" and not moves.heads <= set(own):
         raise Problem(422, "this adapter drops means (as in the papers): only its own heads can be moved")
     sets = [one for one in (base.sets if base else ()) if not (one.place.kind == "heads" and moves.heads & set(one.place.labels))]
-    changed = dict.fromkeys(label for label in place if label in moves.heads)
-    for one in base.sets if base else ():
-        if one.place.kind == "heads" and moves.heads & set(one.place.labels):
-            changed |= dict.fromkeys(one.place.labels)
+    # A place holds all changed heads of a block, so what was learned of its others comes along.
+    along = {label for one in learned_sets if moves.heads & set(one.place.labels) for label in one.place.labels}
     blocks: dict[tuple[int, int], list[str]] = {}
     for unit in encoder.units.where("head"):
-        if unit.label in changed:
+        if unit.label in moves.heads | along:
             blocks.setdefault((unit.stage, unit.block), []).append(unit.label)
     for block, labels in blocks.items():
         beside = next((one for one in sets if one.place.kind == "heads" and one.place.blocks == (block,)), None)
-        if beside is not None:  # a place holds the heads of a block: those that were not moved come along
+        if beside is not None:
             sets.remove(beside)
             labels = [label for label in place if label in {*labels, *beside.place.labels}]
         # What a dropped mean has lost of its strength is in the set's own τ.
-        tau = next((own[label][0].tau for label in labels if label in own), 1.0) if mean == "drop" else 1.0
+        tau = next((own[label].tau for label in labels if label in own), 1.0) if mean == "drop" else 1.0
         sets.append(block_set(block, labels, [knobs.mean[place[label]] for label in labels], knobs, strength, moves, tau))
     return ResiDual(tuple(sets), mean, {"made": "moved by hand in `residual-audio serve`"})
 

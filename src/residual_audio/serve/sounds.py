@@ -1,4 +1,4 @@
-"""A sound that somebody brought: its scores, every unit's exact share of one, where it is written, and the clips of the run that are like it."""
+"""A sound that somebody brought: its scores, every unit's exact share of one, where it is written, and the clips that are like it."""
 
 from __future__ import annotations
 

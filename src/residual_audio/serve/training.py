@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -16,13 +15,22 @@ GENTLE = 5  # how far it stands back behind the server
 
 
 def told_to_end() -> None:
-    sys.stdin.buffer.read()
+    """Nothing more is said after the order, so whatever can be read is the end."""
+    os.read(0, 1)
     os._exit(1)
+
+
+def order_given() -> dict[str, Any]:
+    """The one line, byte by byte: a buffered reader would hold its lock when the process ends."""
+    line = b""
+    while not line.endswith(b"\n"):
+        line += os.read(0, 1) or b"\n"
+    return json.loads(line)
 
 
 def main() -> None:
     """The order is one line; see :meth:`.jobs.Job.order`."""
-    order: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
+    order = order_given()
     Thread(target=told_to_end, daemon=True).start()
     os.nice(GENTLE)
     lines = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -45,6 +53,7 @@ def train(order: dict[str, Any], tell: Any) -> None:
     from ..adaptation.train import Epoch
     from ..data import load_dataset
 
+    quiet_libraries()
     tell(text="opening the model")
     encoder, clips = opened(order)
     dataset = clips if order["table"] is None else load_dataset(f"table:{order['table']}")
@@ -67,6 +76,13 @@ def train(order: dict[str, Any], tell: Any) -> None:
         done=True, reasons=adapted.reasons, held=held, before=held.get("plain", adapted.before if known else None),
         after=held.get(order["method"], adapted.after if known else None), unreadable=len(adapted.errors),
     )  # fmt: skip
+
+
+def quiet_libraries() -> None:
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
 
 
 def opened(order: dict[str, Any]) -> tuple[Any, Any]:
