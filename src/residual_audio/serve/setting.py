@@ -91,7 +91,7 @@ def residual_of(encoder: Encoder, knobs: Knobs, learned: ResiDual | None, streng
     for block, labels in blocks.items():
         beside = next((one for one in sets if one.place.kind == "heads" and one.place.blocks == (block,)), None)
         if beside is not None:
-            sets.remove(beside)
+            sets = [one for one in sets if one is not beside]
             labels = [label for label in place if label in {*labels, *beside.place.labels}]
         # What a dropped mean has lost of its strength is in the set's own τ.
         tau = next((own[label].tau for label in labels if label in own), 1.0) if mean == "drop" else 1.0
