@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .evaluation.over_time import over_time
     from .evaluation.retrieval import retrieve
     from .extraction import Run, extract
-    from .meaning import ask, describe
+    from .meaning import ask, describe, explain, listen, steer
     from .models import load_encoder
     from .mteb import to_mteb
     from .report.figures import draw
@@ -57,9 +57,11 @@ __all__ = [
     "compare",
     "describe",
     "draw",
+    "explain",
     "extract",
     "few_shot",
     "fold",
+    "listen",
     "load_adapter",
     "load_dataset",
     "load_encoder",
@@ -71,6 +73,7 @@ __all__ = [
     "save_adapter",
     "search",
     "serve",
+    "steer",
     "to_mteb",
     "zero_shot",
 ]
@@ -89,6 +92,9 @@ __getattr__, __dir__ = lazily(
         "ablate": ".ablation",
         "describe": ".meaning",
         "ask": ".meaning",
+        "listen": ".meaning",
+        "steer": ".meaning",
+        "explain": ".meaning",
         "Recipe": ".adaptation.recipe",
         "Training": ".adaptation.train",
         "adapt": ".adaptation.adapt",
