@@ -67,6 +67,7 @@ function refresh(changed) {
     view.tab.setAttribute("aria-selected", open);
     view.tab.tabIndex = open ? 0 : -1;
     view.panel.hidden = !open;
+    if (open && changed.has("view")) view.tab.scrollIntoView({ block: "nearest", inline: "nearest" });
     for (const key of changed) view.waiting.add(key);
     if (open && view.waiting.size) {
       const news = view.waiting;

@@ -152,7 +152,7 @@ function byClass(now) {
   const shown = (order.length > 16 ? [...order.slice(0, 8), ...order.slice(-8)] : order).reverse();
   const trace = (result, name, colour, symbol) => ({ type: "scatter", mode: "markers", name, x: shown.map((c) => 100 * result.byClass[c]), y: shown.map((_, i) => i), marker: { size: 10, color: colour, symbol },
     customdata: shown.map((c) => plain(D.classes[c])), hovertemplate: `%{customdata}: %{x:.0f} % ${name}<extra></extra>` });
-  plot(Q.plot, () => [trace(Q.before, "before", tone("--faint"), "circle-open"), trace(now, live.equaliser ? "now, direct" : "now", tone("--accent"), "circle"), ...(live.equaliser?.traces(trace) ?? [])], () => ({
+  plot(Q.plot, () => [trace(Q.before, "before", tone("--faint"), "circle-open"), trace(now, live.equaliser ? "direct" : "now", tone("--accent"), "circle"), ...(live.equaliser?.traces(trace) ?? [])], () => ({
     margin: { l: 8, r: 12, t: 24, b: 38 }, showlegend: true, legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom" },
     xaxis: { title: axisTitle("accuracy, %"), range: [-4, 104], zeroline: false }, yaxis: { zeroline: false,  tickvals: shown.map((_, i) => i), ticktext: shown.map((c) => plain(short(D.classes[c], 26))), tickfont: { size: 11 } } }));
 }

@@ -64,7 +64,7 @@ function give(label) {
 }
 function paintLabel() {
   const item = L.items[L.at], label = item && L.labels.get(item.key), focused = L.stage.contains(document.activeElement);
-  fill(L.stage, item ? [item.clip != null ? clipCard(item.clip) : soundCard(S.known.get(item.key) ?? {}), el("p", { class: "note" }, `${L.at + 1} of ${L.items.length}`, label ? [": ", el("b", {}, label)] : ": no label yet")]
+  fill(L.stage, item ? [soundCard(item.clip != null ? { ...D.clips[item.clip], name: D.clips[item.clip].id } : S.known.get(item.key) ?? {}), el("p", { class: "note" }, `${L.at + 1} of ${L.items.length}`, label ? [": ", el("b", {}, label)] : ": no label yet")]
     : el("p", { class: "lacking" }, "No sounds yet: add some below."));
   if (focused) L.stage.focus();
   fill(L.choices, L.names.map((name, i) => el("button", { "aria-pressed": String(name === label), onclick: () => give(name) }, i < KEYPAD.length ? el("kbd", {}, KEYPAD[i]) : null, name)),

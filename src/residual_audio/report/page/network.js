@@ -21,7 +21,7 @@ live.equaliser = {
     return node;
   },
   traces(trace) {
-    return N.answer && N.shown === N.asked ? [trace({ byClass: N.answer.whole.by_class }, "now, network", STAGES[4], "diamond")] : [];
+    return N.answer && N.shown === N.asked ? [trace({ byClass: N.answer.whole.by_class }, "network", STAGES[4], "diamond")] : [];
   },
   steps() {
     N.undo = el("button", { id: "undo", disabled: true, title: "Ctrl+Z", onclick: () => step(N.past, N.future) }, "Undo");
@@ -42,8 +42,8 @@ live.equaliser = {
       el("div", { class: "tools" }, labelled("Name", name),
         el("button", { id: "save-adapter", onclick: () => { const value = chosen(); if (value) saveAdapter(value, settingNow(), N.said); } }, "Save as adapter"),
         method, labelled("Epochs", epochs),
-        el("button", { id: "train", onclick: () => { const value = chosen(); if (value) train(N.job, { name: value, dataset: null, method: N.method ?? "residual", epochs: Number(epochs.value) || 20, setting: settingNow() }, pickAdapter); } }, "Train from here")),
-      N.said, N.job);
+        el("button", { id: "train", onclick: () => { const value = chosen(); if (value) train(N.job, { name: value, dataset: null, method: N.method ?? "residual", epochs: Number(epochs.value) || 20 }, pickAdapter); } }, "Train")),
+      el("p", { class: "note" }, "Saving keeps the adapter with its strength and your moves. Training starts from gains of one and learns from the clips of the run."), N.said, N.job);
   },
 };
 async function listAdapters() {

@@ -43,4 +43,4 @@ const settingNow = () => ({ adapter: adapterNow(), strength: state.strength === 
 const isPlain = (s) => !s.adapter && !Object.keys(s.gains).length;
 const inWords = (s) => (isPlain(s) ? "the model as it is" : [s.adapter ? `adapter ${s.adapter}${s.strength < 1 ? ` at ${percent(s.strength, 0)}` : ""}` : null,
   Object.keys(s.gains).length ? `${Object.keys(s.gains).length} moved gain${Object.keys(s.gains).length > 1 ? "s" : ""}` : null].filter(Boolean).join(", "));
-if (LIVE.start) document.querySelector(".made").replaceChildren(el("a", { href: LIVE.start }, "all runs and models"));
+if (LIVE.start) document.querySelector(".made").replaceChildren(el("a", { href: LIVE.start }, "all runs"));
