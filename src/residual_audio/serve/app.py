@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from typing import Annotated, Any
 
@@ -21,38 +19,23 @@ from ..options import OptionError
 from ..report.page.live import start_page
 from . import sounds as of_sounds
 from .asking import asked
-from .board import judged
-from .bodies import JobBody, LabelBody, SaveBody, ScoresBody, SettingBody, TextBody, TowardsBody
+from .bodies import ExplainBody, JobBody, LabelBody, SaveBody, ScoresBody, SettingBody, SteerBody, TextBody, TowardsBody
 from .decoding import decoded, fork_server
-from .entry import Entry, Setting
+from .entry import Entry
 from .folder import Folder
+from .gate import Gate
 from .jobs import Jobs
 from .labels import Labels
 from .limits import Limits
-from .problems import Problem, busy
+from .problems import Problem
 from .shelf import Shelf
 from .sounds import Sounds
+from .tasks import equalised, queued
+from .words import explained, steered
 
 UPLOADS = 4  # read and decoded at a time
 UPLOAD_SECONDS = 60  # to send one in
 POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]+)"')
-
-
-class Gate:
-    """The one thread that touches models, and how many may wait for it."""
-
-    def __init__(self, waiting: int) -> None:
-        self.waiting, self.count = waiting, 0
-        self.pool = ThreadPoolExecutor(1, thread_name_prefix="model")
-
-    async def __call__(self, work: Callable[..., Any], *args: Any) -> Any:
-        if self.count >= self.waiting:
-            raise busy(f"{self.waiting} requests wait for the model already; try again")
-        self.count += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self.pool, lambda: work(*args))
-        finally:
-            self.count -= 1
 
 
 def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title: str, order: Callable[[Entry], dict[str, Any]]) -> FastAPI:
@@ -238,6 +221,14 @@ def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title
     async def ask(id: str, body: TextBody) -> dict[str, Any]:
         return await gate(asked, entry(id), body.text)
 
+    @app.post("/api/{id}/steer")
+    async def steering(id: str, body: SteerBody) -> dict[str, Any]:
+        return await gate(steered, entry(id), body.more, body.less, body.strength, body.controls)
+
+    @app.post("/api/{id}/sounds/{sid}/explain")
+    async def explanation(id: str, sid: str, body: ExplainBody) -> dict[str, Any]:
+        return await gate(explained, entry(id), heard.source(entry(id), sid), body.text, body.number, body.curves)
+
     @app.get("/api/{id}/datasets")
     async def datasets(id: str) -> dict[str, Any]:
         return {"datasets": await asyncio.to_thread(labels[entry(id).id].listed)}
@@ -273,35 +264,3 @@ def page(html: bytes) -> Response:
     policy = found[1].replace("&#39;", "'") if found else "default-src 'none'"
     headers = {"Content-Security-Policy": f"{policy}; frame-ancestors 'none'", "Cache-Control": "no-cache"}
     return Response(html, headers=headers, media_type="text/html; charset=utf-8")
-
-
-def equalised(entry: Entry, setting: Setting) -> dict[str, Any]:
-    """What the sliders do: as a direct effect, and through the whole network."""
-    began = time.perf_counter()
-    board, moves, change = entry.change(setting)
-    targets = entry.targets[board.part.rows]
-    before = judged(board.part.base, targets)
-    direct = judged(board.direct(entry.heads, setting.strength, moves), targets)
-    whole = before if change is None else judged(entry.bench.scores(change), targets)
-    return {"clips": len(targets), "before": before, "direct": direct, "whole": whole, "seconds": time.perf_counter() - began}
-
-
-def queued(jobs: Jobs, shelf: Shelf, labels: Labels, body: JobBody, order: dict[str, Any]) -> dict[str, Any]:
-    """A training, checked as far as that goes without a model."""
-    from ..adaptation.methods import adapters
-    from ..adaptation.recipe import Recipe
-    from ..adaptation.select import choose_places
-
-    if body.method not in adapters():
-        raise Problem(422, f"unknown method; one of {', '.join(adapters())}")
-    if body.dataset is None:
-        shelf.entry.need_run()
-    table = None if body.dataset is None else str(labels.table(body.dataset))
-    options = {key: value for key, value in (("units", body.units), ("epochs", body.epochs)) if value is not None}
-    try:
-        Recipe(**options).check([body.method])
-        if body.units is not None:
-            choose_places(shelf.entry.encoder.units, body.units)
-    except ValueError as error:
-        raise Problem(422, str(error)) from error
-    return jobs.add(shelf, body.name, body.dataset, body.method, {**order, "table": table, "options": options}, body.replace)

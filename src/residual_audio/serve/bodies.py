@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from .entry import Setting
-from .limits import GAINS, LABEL, TEXT, TEXTS
+from .limits import GAINS, LABEL, STRENGTH, TEXT, TEXTS
 
 
 class Asking(BaseModel):
@@ -41,6 +41,19 @@ class TowardsBody(Asking):
 
 class TextBody(Asking):
     text: Text
+
+
+class SteerBody(Asking):
+    more: list[Text] = Field(default_factory=list, max_length=TEXTS)
+    less: list[Text] = Field(default_factory=list, max_length=TEXTS)
+    strength: float = Field(1.0, ge=0, le=STRENGTH)
+    controls: int = Field(9, ge=0, le=99)
+
+
+class ExplainBody(Asking):
+    text: Text | None = None
+    number: int | None = Field(None, alias="class")
+    curves: bool = False
 
 
 class SaveBody(Asking):

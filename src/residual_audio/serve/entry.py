@@ -39,7 +39,7 @@ from .limits import LABEL, TEXT, TEXTS, Limits
 from .problems import Problem
 from .setting import Moves, read_moves, residual_of
 
-BOARDS, TEXTS_KEPT = 4, 512
+BOARDS, TEXTS_KEPT, LENT = 4, 512, 16
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ class Entry:
         self.boards: OrderedDict[str | None, Board] = OrderedDict()
         self.known: OrderedDict[str, Tensor] = OrderedDict()
         self.kept: dict[str, Any] = {}
+        self.lent: OrderedDict[str, ResiDual] = OrderedDict()
         self.html = b""
         self.page_rows: list[int] = []
         self.find: Callable[[str], Path | None] = lambda name: None
@@ -166,13 +167,21 @@ class Entry:
             raise Problem(404, "no adapter of that name")
         return path
 
+    def lend(self, name: str, residual: ResiDual) -> None:
+        """A change under a name of its own, for as long as there is room; nothing is saved."""
+        self.lent[name] = residual
+        while len(self.lent) > LENT:
+            self.forget(self.lent.popitem(last=False)[0])
+
     def residual(self, name: str | None) -> ResiDual | None:
-        return None if name is None else load_adapter(self.adapter(name), self.encoder)
+        if name is None or name in self.lent:
+            return None if name is None else self.lent[name]
+        return load_adapter(self.adapter(name), self.encoder)
 
     @torch.inference_mode()
     def board(self, name: str | None) -> Board:
         """The sliders of an adapter; made when first asked for."""
-        if name is not None:
+        if name is not None and name not in self.lent:
             self.adapter(name)  # gone, or never there
         if name not in self.boards:
             run, asked, residual = self.need_run(), self.asked, self.residual(name)
@@ -213,13 +222,12 @@ class Entry:
         return board, moves, residual_of(self.encoder, board.knobs, board.residual, setting.strength, moves)
 
     def changed(self, setting: Setting) -> ResiDual | None:
-        """The same without sliders, where there are none: a model alone has no run to take axes from."""
-        if self.run is None:
-            if setting.gains:
-                raise Problem(422, "without a run there are no sliders")
-            found = self.residual(setting.adapter)
-            return None if found is None or setting.strength == 0 else found.scaled(setting.strength)
-        return self.change(setting)[2]
+        """The same; where no slider was moved, without the sliders: a model alone has no run to take axes from."""
+        if setting.gains:
+            self.need_run()
+            return self.change(setting)[2]
+        found = self.residual(setting.adapter)
+        return None if found is None or setting.strength == 0 else found if setting.strength == 1 else found.scaled(setting.strength)
 
     def texts(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
         """Directions of texts as they are typed; kept in memory only."""

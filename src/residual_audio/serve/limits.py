@@ -25,6 +25,6 @@ class Limits(Options):
 # Of single fields, in characters or items: what no honest page exceeds.
 JSON_BYTES = 65_536
 TEXTS, TEXT, LABEL = 16, 200, 80
-GAINS, LOUDEST = 4096, 10.0
+GAINS, LOUDEST, STRENGTH = 4096, 10.0, 4.0
 ROWS, DATASETS, ADAPTERS = 5000, 50, 200
 KEPT_BYTES = 96_000_000  # of uploaded sounds in memory; the oldest go first

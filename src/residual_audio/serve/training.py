@@ -11,6 +11,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from ..results import without_nan
+
 GENTLE = 5  # how far it stands back behind the server
 
 
@@ -37,7 +39,7 @@ def main() -> None:
     os.dup2(2, 1)  # whatever libraries print goes to the log
 
     def tell(**news: Any) -> None:
-        lines.write(json.dumps(news, allow_nan=False) + "\n")
+        lines.write(json.dumps(known(news), allow_nan=False) + "\n")
         lines.flush()
 
     try:
@@ -45,6 +47,15 @@ def main() -> None:
     except Exception as error:  # every reason is the user's to read
         tell(error=str(error).splitlines()[0][:400] if str(error) else type(error).__name__)
         raise SystemExit(1) from error
+
+
+def known(news: Any) -> Any:
+    """Numbers that are none as null."""
+    if isinstance(news, dict):
+        return {key: known(value) for key, value in news.items()}
+    if isinstance(news, list):
+        return [known(value) for value in news]
+    return without_nan(news) if isinstance(news, float) else news
 
 
 def train(order: dict[str, Any], tell: Any) -> None:
@@ -71,10 +82,10 @@ def train(order: dict[str, Any], tell: Any) -> None:
     )  # fmt: skip
     adapted.write(Path(order["draft"]))
     held = adapted.held
-    known = adapted.history and not held
+    told = adapted.history and not held
     tell(
-        done=True, reasons=adapted.reasons, held=held, before=held.get("plain", adapted.before if known else None),
-        after=held.get(order["method"], adapted.after if known else None), unreadable=len(adapted.errors),
+        done=True, reasons=adapted.reasons, held=held, before=held.get("plain", adapted.before if told else None),
+        after=held.get(order["method"], adapted.after if told else None), unreadable=len(adapted.errors),
     )  # fmt: skip
 
 
