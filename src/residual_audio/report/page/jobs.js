@@ -24,10 +24,11 @@ async function train(box, wanted, opened) {
 }
 // What training gave: accuracies on clips that it did not learn from, and the way to open it.
 function trainedBox(job, opened) {
-  const held = Object.entries(job.held ?? {}).filter(([, v]) => Number.isFinite(v));
+  const kept = Object.entries(job.held ?? {}).filter(([, v]) => Number.isFinite(v));
+  const held = kept.length ? kept : [["before", job.before], ["after", job.after]].filter(([, v]) => Number.isFinite(v));
   return el("div", { class: "trained", "data-adapter": job.name },
     el("p", { role: "status" }, `Adapter ${job.name} is saved.`),
-    held.length ? [el("p", { class: "note" }, "Accuracy on clips that were held out of the training:"),
+    held.length ? [el("p", { class: "note" }, kept.length ? "Accuracy on clips that were held out of the training:" : "Accuracy on clips that it learned from, since there are too few to hold some out:"),
       el("div", { class: "tiles" }, held.map(([name, value]) => el("div", { class: "tile" }, el("strong", {}, percent(value)), el("span", {}, name))))] : null,
     (job.reasons ?? []).map((r) => el("p", { class: "note" }, String(r))),
     el("div", { class: "pick" }, el("button", { class: "open", onclick: () => opened(job.name) }, `Open ${job.name}`), downloads(job.name)));

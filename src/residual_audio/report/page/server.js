@@ -33,7 +33,7 @@ function latest(ask, show, fail, wait = 150) {
 }
 const trouble = (error) => el("p", { class: "lacking", role: "alert" }, String(error.message ?? error));
 const busy = (text) => el("p", { class: "note busy", role: "status" }, text);
-const slug = (text) => text.trim().toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 48);
+const slug = (text) => text.trim().toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+/, "").slice(0, 48).replace(/-+$/, "");
 const named = (label, attributes = {}) => el("input", { type: "text", autocomplete: "off", spellcheck: "false", maxlength: 48, "aria-label": label, ...attributes });
 const labelled = (text, input) => el("label", {}, el("span", {}, text), input);
 
