@@ -14,9 +14,12 @@ from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Resp
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
+from ..adaptation.validate import AdapterError
+from ..meaning.dictionary import MeaningError
 from ..media import MediaError
 from ..options import OptionError
 from ..report.page.live import start_page
+from ..writing import LinkError
 from . import sounds as of_sounds
 from .asking import asked
 from .bodies import ExplainBody, JobBody, LabelBody, SaveBody, ScoresBody, SettingBody, SteerBody, TextBody, TowardsBody
@@ -72,8 +75,12 @@ def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title
         where = ".".join(str(part) for part in first["loc"] if part != "body")[:80]
         return JSONResponse({"error": f"{where or 'the body'}: {first['msg']}"[:300]}, 422)
 
-    for kind in (MediaError, OptionError):
-        app.add_exception_handler(kind, lambda request, error: JSONResponse({"error": str(error)[:400]}, 422))
+    @app.exception_handler(LinkError)
+    async def linked(request: Request, error: LinkError) -> JSONResponse:
+        return JSONResponse({"error": "there is a link where a folder of the server's own should be; nothing was read or written"}, 409)
+
+    for kind in (MediaError, OptionError, AdapterError, MeaningError):
+        app.add_exception_handler(kind, lambda request, error: JSONResponse({"error": str(error).splitlines()[0][:400]}, 422))
 
     @app.get("/")
     async def start() -> Response:

@@ -39,7 +39,7 @@ def main() -> None:
     os.dup2(2, 1)  # whatever libraries print goes to the log
 
     def tell(**news: Any) -> None:
-        lines.write(json.dumps(known(news), allow_nan=False) + "\n")
+        lines.write(json.dumps(without_nan(news), allow_nan=False) + "\n")
         lines.flush()
 
     try:
@@ -47,15 +47,6 @@ def main() -> None:
     except Exception as error:  # every reason is the user's to read
         tell(error=str(error).splitlines()[0][:400] if str(error) else type(error).__name__)
         raise SystemExit(1) from error
-
-
-def known(news: Any) -> Any:
-    """Numbers that are none as null."""
-    if isinstance(news, dict):
-        return {key: known(value) for key, value in news.items()}
-    if isinstance(news, list):
-        return [known(value) for value in news]
-    return without_nan(news) if isinstance(news, float) else news
 
 
 def train(order: dict[str, Any], tell: Any) -> None:
