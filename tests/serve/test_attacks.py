@@ -1,9 +1,9 @@
 """Strangers, other pages of the same browser, and files that mean harm: over real sockets, against a real server."""
 
 import http.client
-import os
 import socket
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -54,8 +54,7 @@ def test_enough_of_them_are_tried():
 
 def test_no_decoder_is_left_behind(server):
     server.ask("POST", f"{API}/sounds", raw=HARM["noise"])
-    names = [open(f"/proc/{pid}/cmdline").read() for pid in server.children if os.path.exists(f"/proc/{pid}/cmdline")]
-    assert sum("forkserver" in name for name in names) <= 1
+    assert len(server.children) <= 2, "the process that decoders are forked from, and its watcher"
 
 
 class TestSizes:
@@ -65,10 +64,8 @@ class TestSizes:
             assert told(server, f"{head}Content-Length: {length}\r\n\r\n".encode()).startswith((b"HTTP/1.1 413", b"HTTP/1.1 400"))
 
     def test_an_upload_above_the_limit_is_refused(self, server):
-        try:
+        with suppress(BrokenPipeError, ConnectionResetError):  # refused while it was still being sent
             assert server.ask("POST", f"{API}/sounds", raw=bytes(2_000_001)).status == 413
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # refused while it was still being sent
 
     def test_a_body_without_a_length_is_counted(self, server):
         def endless():
