@@ -31,13 +31,7 @@ class Server:
     """``residual-audio serve WORDS`` on a free port; :attr:`url` is the line that it printed."""
 
     def __init__(self, *words: object, cache: Path) -> None:
-        {
-            **os.environ,
-            "PYTHONPATH": str(SOURCE),
-            "RESIDUAL_AUDIO_CACHE": str(cache),
-            "OMP_NUM_THREADS": "1",
-            "COLUMNS": "200",
-        }
+        own = {"PYTHONPATH": str(SOURCE), "RESIDUAL_AUDIO_CACHE": str(cache), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
         command = [sys.executable, "-c", PROGRAM, "serve", *map(str, words), "--port", "0"]
         self.log = (cache / "server.log").open("ab")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, env={**os.environ, **own}, text=True)

@@ -89,7 +89,6 @@ class TestTheFolder:
     [
         (["nonsense"], "unknown model"),
         (["tiny", "--limit", "3"], "--limit is of --data"),
-        (["tiny", "--port", "99999"], "99999"),
         (["tiny", "--host", "192.0.2.1"], "cannot be listened to"),
         (["tiny", "--max-upload", "0"], "--max-upload"),
     ],

@@ -247,9 +247,9 @@ def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title
     @app.post("/api/{id}/datasets/{name}/labels")
     async def label(id: str, name: str, body: LabelBody) -> dict[str, Any]:
         one = entry(id)
-        if (body.sound is None) == (body.row is None):
-            raise Problem(422, "label either a sound or a row")
         what = heard.get(one, body.sound) if body.sound is not None else body.row
+        if what is None or (body.sound is not None and body.row is not None):
+            raise Problem(422, "label either a sound or a row")
         return await asyncio.to_thread(labels[one.id].label, name, what, body.label)
 
     @app.delete("/api/{id}/datasets/{name}", status_code=204)

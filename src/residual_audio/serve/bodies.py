@@ -29,14 +29,14 @@ class SettingBody(Asking):
 
 class ScoresBody(Asking):
     texts: list[Text] = Field(default_factory=list, max_length=TEXTS)
-    setting: SettingBody = Field(default_factory=SettingBody)
+    setting: SettingBody = SettingBody()
 
 
 class TowardsBody(Asking):
     text: Text | None = None
     number: int | None = Field(None, alias="class")
     units: str = Field("all", max_length=400)
-    setting: SettingBody = Field(default_factory=SettingBody)
+    setting: SettingBody = SettingBody()
 
 
 class TextBody(Asking):
