@@ -38,6 +38,8 @@ def browser(chromium):
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--autoplay-policy=no-user-gesture-required"])
+        microphone = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]  # beeps
+        flags = ["--no-sandbox", "--autoplay-policy=no-user-gesture-required", *microphone]
+        opened = playwright.chromium.launch(executable_path=chromium, args=flags)
         yield opened
         opened.close()

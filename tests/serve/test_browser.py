@@ -154,6 +154,17 @@ def test_a_dropped_sound_is_scored_for_any_text_and_split_by_unit(opened, made):
     page.wait_for_selector("#shares section[data-when=before]")
 
 
+def test_a_recording_becomes_a_sound(opened):
+    page = opened("view=sound")
+    page.click("#sound .record")
+    page.wait_for_selector("#sound .record >> text=Stop")
+    page.wait_for_timeout(900)
+    page.click("#sound .record")
+    page.wait_for_selector("#scores .score")
+    assert page.inner_text("#own-sound b") == "recording.wav"
+    assert page.locator("#own-sound audio").evaluate("async a => { a.muted = true; await a.play(); return a.duration; }") > 0.4
+
+
 def test_hearing_what_speaks_for_a_class(opened):
     page = opened("view=sound&sound=row-9&text=rain")
     shares(page, "rain")

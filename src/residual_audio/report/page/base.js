@@ -156,7 +156,7 @@ function clipCard(i, ...words) {
       : clip.spectrogram ? picture(bytes(clip.spectrogram), rows, columns, HEAT, 0, 255)
       : el("p", { class: "lacking" }, clip.error ?? (IMAGES ? "no picture" : "no spectrogram")),
     clip.audio ? el("audio", { controls: true, preload: "none", src: clip.audio, controlslist: "nodownload noplaybackrate", "aria-label": `${name}, ${clip.id}`, onplay: alone }) : null,
-    el("figcaption", {}, el("b", {}, name), el("small", { class: "id", title: clip.id }, clip.id), words.map((w) => el("small", {}, w))));
+    el("figcaption", {}, el("b", {}, name), el("small", { class: "id", title: clip.id }, clip.id), words.map((w) => el("small", {}, w)), live.inside?.(clip)));
 }
 function alone(event) {
   for (const other of document.querySelectorAll("audio")) if (other !== event.target) other.pause();

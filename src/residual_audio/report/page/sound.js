@@ -124,4 +124,6 @@ function paintMaps() {
   if (!S.maps || !S.mapBox) return;
   fill(S.mapBox, S.maps.map((one, i) => el("div", {}, S.maps.length > 1 ? el("h4", {}, i ? "after" : "before") : null, mapPicture(one.map, targetName(S.shares?.target ?? targetNow())))));
 }
+// From any clip of the run on the page to this view.
+live.inside = (clip) => (clip.row == null || clip.error ? null : el("button", { class: "link inside", "aria-label": `Look inside ${clip.id}`, onclick: () => { set({ view: "sound", sound: `row-${clip.row}`, target: "" }); scrollTo(0, 0); } }, "look inside"));
 live.repaint = () => { if (S.shares && S.sharesBox) paintShares(); };
