@@ -59,6 +59,7 @@ class Entry:
         self.ways = Pathways(encoder)
         self.heads = [u.label for u in encoder.units.where("head")]
         self.place_of_head = {label: i for i, label in enumerate(self.heads)}
+        self.start: str | None = None
         self.given: tuple[str, Path] | None = None
         self.boards: OrderedDict[str | None, Board] = OrderedDict()
         self.known: OrderedDict[str, Tensor] = OrderedDict()
@@ -144,7 +145,7 @@ class Entry:
     def live(self, adapter: str | None) -> dict[str, Any]:
         sizes = {"bytes": self.limits.bytes, "seconds": self.limits.seconds, "texts": TEXTS, "text": TEXT, "label": LABEL}
         return {
-            "api": f"/api/{self.id}", "id": self.id, "title": self.title, "start": "/", "adapter": adapter,
+            "api": f"/api/{self.id}", "id": self.id, "title": self.title, "start": self.start, "adapter": adapter,
             "has_text": self.encoder.has_text, "media": self.media, "clips": self.page_rows, "limits": sizes, "methods": adapter_methods(),
             "units": [u.label for u in self.encoder.units], "run": self.run is not None,
         }  # fmt: skip

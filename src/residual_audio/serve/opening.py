@@ -52,6 +52,7 @@ def open_entries(
     refused: list[str] = []
     for target in targets:
         entry = opened(target, folder, data, limit, device, limits, encoders, entries)
+        entry.start = "/" if len(targets) > 1 else None
         own = None
         if adapter is not None:
             try:

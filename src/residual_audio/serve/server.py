@@ -68,6 +68,7 @@ def serve(
             app, log_level="warning", http="h11", ws="none", server_header=False, proxy_headers=False, limit_concurrency=1024,
             timeout_keep_alive=30, timeout_graceful_shutdown=GRACE, h11_max_incomplete_event_size=32_768, access_log=False,
         )  # fmt: skip
+        listening.listen(512)  # whoever comes from now on waits until the first request can be answered
         shown = f"[{address}]" if ":" in address else address
         tell(f"http://{shown}:{number}/{f'?token={secret}' if secret else ''}")
         before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
