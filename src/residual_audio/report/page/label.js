@@ -24,13 +24,13 @@ function buildLabel(panel) {
       el("div", { class: "tools" }, labelled("Dataset", L.name), L.known, labelled("Another label, then Enter", L.other), L.list),
       el("p", { class: "note", id: "label-keys" }, "Keys: 1 to 9 and 0 label the sound and go on; ← and → move; Space plays; Backspace takes a label off; / types another label."),
       el("div", { class: "split even" }, L.stage, el("div", {}, L.choices, L.count, L.said)), L.strip,
-      el("details", {}, el("summary", {}, "Add sounds of your own"), soundZone((sound) => { S.known.set(sound.sound, sound); L.items.push({ key: sound.sound, sound: sound.sound }); L.at = L.items.length - 1; paintLabel(); }, { many: true }))),
+      el("details", { open: !L.items.length }, el("summary", {}, "Add sounds of your own"), soundZone((sound) => { S.known.set(sound.sound, sound); L.items.push({ key: sound.sound, sound: sound.sound }); L.at = L.items.length - 1; paintLabel(); }, { many: true }))),
     el("section", { class: "card" }, el("h2", {}, "Adapt to these labels"), el("p", { class: "note" }, "Gains are learned from the labelled sounds. A part of them is held out to say what was gained."),
       el("div", { class: "tools" }, labelled("Name of the adapter", adapter), labelled("Epochs", epochs),
         el("button", { id: "adapt", onclick: async () => {
           adapter.value = slug(adapter.value) || `from-${datasetNow()}`.slice(0, 48);
           await L.queue;
-          train(L.job, { name: adapter.value, dataset: datasetNow(), method: "residual", epochs: Number(epochs.value) || 20 }, (name) => { listAdapters(); pickAdapter(name); });
+          train(L.job, { name: adapter.value, dataset: datasetNow(), method: "residual", epochs: Number(epochs.value) || 20 }, pickAdapter);
         } }, "Adapt")), L.job));
   request("datasets").then((all) => fill(L.known, all.datasets.map((d) => el("option", { value: d.name })))).catch(() => null);
 }

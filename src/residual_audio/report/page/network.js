@@ -1,5 +1,5 @@
 // The true equaliser: every move runs the network on the server. Also undo and redo, adapters, training from here.
-const N = { past: [], future: [], at: 0, answer: null, error: null, asked: "", loaded: LIVE.adapter ?? null, adapters: [] };
+const N = { past: [], future: [], at: 0, answer: null, error: null, asked: "", loaded: LIVE.adapter ?? null, adapters: null, boxes: [] };
 
 const askNetwork = latest((signal, setting) => request("equalise", { body: setting, signal }),
   (answer) => { N.answer = answer; N.error = null; N.shown = N.asked; updateEqualiser(new Set()); },
@@ -11,6 +11,7 @@ live.equaliser = {
     const setting = settingNow(), key = JSON.stringify(setting), snap = JSON.stringify({ gains: state.gains, strength: state.strength });
     remember(snap);
     if (key !== N.asked) { N.asked = key; N.error = null; askNetwork(setting); }
+    if (N.adapters && N.painted !== setting.adapter) { N.painted = setting.adapter; paintAdapters(); }
     if (N.which) N.which.textContent = `Now: ${inWords(setting)}.`;
     if (N.undo) { N.undo.disabled = !N.past.length; N.redo.disabled = !N.future.length; }
   },
@@ -30,15 +31,13 @@ live.equaliser = {
   },
   card() {
     N.which = el("p", { class: "note" });
-    N.list = el("div", { class: "tools" });
     N.said = el("div", { id: "adapter-said" });
     N.job = el("div", { id: "training" });
     const name = named("Name of the adapter", { placeholder: "my-adapter", id: "adapter-name" });
     const epochs = el("input", { type: "number", min: 1, max: 200, value: 20, "aria-label": "Epochs", id: "epochs" });
     const method = LIVE.methods?.length > 1 ? select("Method", LIVE.methods.map((m) => [m, m]), "residual", (v) => { N.method = v; }) : null;
     const chosen = () => { const value = slug(name.value); name.value = value; if (!value) { fill(N.said, trouble("Give the adapter a name first.")); name.focus(); } return value; };
-    listAdapters();
-    return el("section", { class: "card" }, el("h2", {}, "This setting"), N.which, N.list,
+    return el("section", { class: "card" }, el("h2", {}, "This setting"), N.which, adapterBox(pickAdapter, true),
       el("div", { class: "tools" }, labelled("Name", name),
         el("button", { id: "save-adapter", onclick: () => { const value = chosen(); if (value) saveAdapter(value, settingNow(), N.said); } }, "Save as adapter"),
         method, labelled("Epochs", epochs),
@@ -46,12 +45,27 @@ live.equaliser = {
       el("p", { class: "note" }, "Saving keeps the adapter with its strength and your moves. Training starts from gains of one and learns from the clips of the run."), N.said, N.job);
   },
 };
+// A choice among the adapters of the server, wherever one is made; all of them are kept up to date.
+function adapterBox(picked, files = false) {
+  const node = el("div", { class: "tools" });
+  N.boxes = [...N.boxes.filter((b) => b.node.isConnected), { node, picked, files }];
+  if (N.adapters) paintAdapters(); else listAdapters();
+  return node;
+}
 async function listAdapters() {
   try {
     N.adapters = (await request("adapters")).adapters;
-    const now = adapterNow();
-    fill(N.list, select("Adapter", [["-", "none: the model as it is"], ...N.adapters.map((a) => [a.name, `${a.name}${a.numbers ? `, ${a.numbers.toLocaleString("en")} numbers` : ""}`])], now ?? "-", pickAdapter), now ? downloads(now) : null);
-  } catch (error) { fill(N.list, trouble(error)); }
+    paintAdapters();
+  } catch (error) { for (const { node } of N.boxes) fill(node, trouble(error)); }
+}
+function paintAdapters() {
+  const now = adapterNow(), known = N.adapters.map((a) => [a.name, `${a.name}${a.numbers ? `, ${a.numbers.toLocaleString("en")} numbers` : ""}`]);
+  const all = [["-", "none: the model as it is"], ...known, ...(now && !known.some(([name]) => name === now) ? [[now, `${now}, not saved`]] : [])];
+  for (const { node, picked, files } of N.boxes) {
+    const held = node.contains(document.activeElement) && document.activeElement.tagName === "SELECT";
+    fill(node, select("Adapter", all, now ?? "-", picked), files && now && known.some(([name]) => name === now) ? downloads(now) : null);
+    if (held) node.querySelector("select").focus();
+  }
 }
 async function saveAdapter(name, setting, box) {
   try {
@@ -61,7 +75,8 @@ async function saveAdapter(name, setting, box) {
   } catch (error) { fill(box, trouble(error)); }
 }
 function pickAdapter(name) {
-  set({ view: "equaliser", adapter: name, gains: "", strength: "" });
+  listAdapters();
+  set({ view: D.equaliser ? "equaliser" : "sound", adapter: name, gains: "", strength: "" });
 }
 // Another adapter has other axes: its sliders are fetched, and the view is built anew.
 async function loadKnobs(name) {

@@ -27,6 +27,7 @@ function buildSound(panel) {
     el("div", {}, soundZone((sound) => { S.known.set(sound.sound, sound); set({ sound: sound.sound, target: "" }); }),
       el("div", { class: "tools" },
         clips.length ? select("Or a clip of the run", [["", "–"], ...clips.map(([c, i]) => [`row-${c.row}`, `${D.classes[D.clips[i].class]}: ${short(c.id, 40)}`])], state.sound, (v) => set({ sound: v, target: "" })) : null,
+        adapterBox((name) => set({ adapter: name, gains: "", strength: "" })),
         LIVE.has_text ? el("label", { class: "long" }, el("span", {}, "Any texts, separated by semicolons"), S.text) : el("p", { class: "note" }, "This model has no text side: classes are scored by their centroids."))),
     S.card)), S.scoresBox, S.sharesBox, S.nearestBox, live.explain?.build());
   S.pick = panel.querySelector("select[aria-label='Or a clip of the run']");
@@ -46,7 +47,7 @@ async function unitNames() {
 }
 function updateSound(changed) {
   if (document.activeElement !== S.text) S.text.value = state.text;
-  if (S.pick) S.pick.value = state.sound;
+  if (S.pick) S.pick.value = [...S.pick.options].some((o) => o.value === state.sound) ? state.sound : "";
   if (changed.has("sound") || !S.card.childElementCount) paintSound();
   if (!state.sound) { for (const box of [S.scoresBox, S.sharesBox, S.nearestBox]) fill(box); return live.explain?.update(); }
   const setting = settingNow(), key = JSON.stringify([state.sound, textsNow(), setting]);
@@ -82,10 +83,12 @@ function soundCard(sound, ...words) {
 function paintScores() {
   if (!S.scores) return;
   const { before, after } = S.scores, target = targetNow(), all = [...before.classes, ...before.texts, ...(after ? [...after.classes, ...after.texts] : [])];
-  const low = Math.min(0, ...all), high = Math.max(1e-9, ...all), wide = (v) => `width:${fixed(100 * clamp((v - low) / (high - low), 0, 1), 1)}%`;
+  const low = Math.min(0, ...all), high = Math.max(1e-9, ...all), part = (v) => 100 * clamp((v - low) / (high - low), 0, 1);
+  // Bars stand to the left or right of zero.
+  const wide = (v) => `margin-left:${fixed(part(Math.min(0, v)), 1)}%;width:${fixed(part(Math.max(0, v)) - part(Math.min(0, v)), 1)}%`, zero = `--zero:${fixed(part(0), 1)}%`;
   const row = (kind, name, i, own) => el("button", { class: "score", "aria-pressed": String(target && targetName(target) === name && (kind === "text") === (target.text != null)), "data-score": before[own][i], "data-after": after ? after[own][i] : null,
     onclick: () => set({ target: `${kind}:${name}` }) },
-    el("span", { class: "name" }, name), el("span", { class: "level" }, el("i", { style: wide(before[own][i]) }), after ? el("i", { class: "after", style: wide(after[own][i]) }) : null),
+    el("span", { class: "name" }, name), el("span", { class: "level", style: zero }, el("i", { style: wide(before[own][i]) }), after ? el("i", { class: "after", style: wide(after[own][i]) }) : null),
     el("span", { class: "value" }, after ? `${number(before[own][i])} → ${number(after[own][i])}` : number(before[own][i])));
   const best = D.classes.map((_, c) => c).sort((a, b) => (after ?? before).classes[b] - (after ?? before).classes[a]), shown = S.all ? best : best.slice(0, 10);
   fill(S.scoresBox, el("section", { class: "card" }, el("h2", {}, "Scores", el("small", {}, ` ${D.ask?.classifier ?? D.equaliser?.classifier ?? "cosines"}`)),
