@@ -89,7 +89,8 @@ class TestSizes:
 
     def test_endless_headers_are_cut_off(self, server):
         head = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nX: ".encode()
-        assert b" 200 " not in told(server, head + b"x" * 200_000)[:40]
+        with suppress(BrokenPipeError, ConnectionResetError):  # cut off in the middle
+            assert b" 200 " not in told(server, head + b"x" * 200_000)[:40]
 
     @pytest.mark.parametrize("text", ["", "x" * 201, 5, None, ["x"]])
     def test_texts_have_a_length(self, server, text):

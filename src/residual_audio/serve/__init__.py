@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazily
+from ..lazy import callable_room, lazily
 
 if TYPE_CHECKING:
     from .server import serve
@@ -10,3 +10,4 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 __getattr__, __dir__ = lazily(__name__, {"serve": ".server"})
+callable_room(__name__, "serve")
