@@ -89,7 +89,7 @@ class TestSizes:
 
     def test_endless_headers_are_cut_off(self, server):
         head = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nX: ".encode()
-        with suppress(BrokenPipeError, ConnectionResetError):  # cut off in the middle
+        with suppress(OSError):  # cut off in the middle
             assert b" 200 " not in told(server, head + b"x" * 200_000)[:40]
 
     @pytest.mark.parametrize("text", ["", "x" * 201, 5, None, ["x"]])
