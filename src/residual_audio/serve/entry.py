@@ -62,6 +62,7 @@ class Entry:
         self.start: str | None = None
         self.given: tuple[str, Path] | None = None
         self.boards: OrderedDict[str | None, Board] = OrderedDict()
+        self.stale: set[str] = set()
         self.known: OrderedDict[str, Tensor] = OrderedDict()
         self.kept: dict[str, Any] = {}
         self.lent: OrderedDict[str, ResiDual] = OrderedDict()
@@ -182,6 +183,8 @@ class Entry:
     @torch.inference_mode()
     def board(self, name: str | None) -> Board:
         """The sliders of an adapter; made when first asked for."""
+        while self.stale:
+            self.boards.pop(self.stale.pop(), None)
         if name is not None and name not in self.lent:
             self.adapter(name)  # gone, or never there
         if name not in self.boards:
@@ -207,7 +210,7 @@ class Entry:
 
     def forget(self, name: str) -> None:
         """An adapter that was replaced or deleted."""
-        self.boards.pop(name, None)
+        self.stale.add(name)  # the model thread may be looking at it
 
     @cached_property
     def bench(self) -> Bench:

@@ -145,7 +145,7 @@ class Jobs:
                 self.run(job, job.process)
             except Exception as error:
                 log.exception("training %s failed", job.id)
-                job.error = job.error or f"the training failed ({type(error).__name__})"
+                job.error = job.error or (error.message if isinstance(error, Problem) else f"the training failed ({type(error).__name__})")
             with self.changed:
                 if job.state == "running":
                     job.state = "failed"
@@ -181,5 +181,5 @@ class Jobs:
 
 def started() -> subprocess.Popen[str]:
     """A process that waits for its order."""
-    words = [sys.executable, "-c", "from residual_audio.serve.training import main; main()"]
+    words = [sys.executable, "-P", "-c", "from residual_audio.serve.training import main; main()"]
     return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
