@@ -1,6 +1,5 @@
 // Long work on the server: queued, running, done, failed or cancelled; shown with its progress and a button to cancel it.
 const ENDED = ["done", "failed", "cancelled"];
-const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 async function train(box, wanted, opened) {
   const bar = el("progress", { "aria-label": "Training" }), line = el("span", { class: "note", role: "status" }, "asked for");
@@ -28,7 +27,7 @@ function trainedBox(job, opened) {
   const held = kept.length ? kept : [["before", job.before], ["after", job.after]].filter(([, v]) => Number.isFinite(v));
   return el("div", { class: "trained", "data-adapter": job.name },
     el("p", { role: "status" }, `Adapter ${job.name} is saved.`),
-    held.length ? [el("p", { class: "note" }, kept.length ? "Accuracy on clips that were held out of the training:" : "Accuracy on clips that it learned from, since there are too few to hold some out:"),
+    held.length ? [el("p", { class: "note" }, kept.length ? "Accuracy on clips that were held out of the training:" : "There were too few clips to hold some out. Accuracy on those that said when to stop, which is too good:"),
       el("div", { class: "tiles" }, held.map(([name, value]) => el("div", { class: "tile" }, el("strong", {}, percent(value)), el("span", {}, name))))] : null,
     (job.reasons ?? []).map((r) => el("p", { class: "note" }, String(r))),
     el("div", { class: "pick" }, el("button", { class: "open", onclick: () => opened(job.name) }, `Open ${job.name}`), downloads(job.name)));

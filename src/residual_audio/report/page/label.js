@@ -20,12 +20,12 @@ function buildLabel(panel) {
   L.list = el("datalist", { id: "label-names" });
   const adapter = named("Name of the adapter", { id: "label-adapter", placeholder: "from-my-labels" }), epochs = el("input", { type: "number", min: 1, max: 200, value: 20, "aria-label": "Epochs", id: "label-epochs" });
   fill(panel,
-    el("section", { class: "card" }, el("h2", {}, "Label sounds"),
+    el("section", { class: "card" }, el("h2", {}, `Label ${THING}s`),
       el("div", { class: "tools" }, labelled("Dataset", L.name), L.known, labelled("Another label, then Enter", L.other), L.list),
-      el("p", { class: "note", id: "label-keys" }, "Keys: 1 to 9 and 0 label the sound and go on; ← and → move; Space plays; Backspace takes a label off; / types another label."),
+      el("p", { class: "note", id: "label-keys" }, `Keys: 1 to 9 and 0 label the ${THING} and go on; ← and → move; ${IMAGES ? "" : "Space plays; "}Backspace takes a label off; / types another label.`),
       el("div", { class: "split even" }, L.stage, el("div", {}, L.choices, L.count, L.said)), L.strip,
-      el("details", { open: !L.items.length }, el("summary", {}, "Add sounds of your own"), soundZone((sound) => { S.known.set(sound.sound, sound); L.items.push({ key: sound.sound, sound: sound.sound }); L.at = L.items.length - 1; paintLabel(); }, { many: true }))),
-    el("section", { class: "card" }, el("h2", {}, "Adapt to these labels"), el("p", { class: "note" }, "Gains are learned from the labelled sounds. A part of them is held out to say what was gained."),
+      el("details", { open: !L.items.length }, el("summary", {}, `Add ${THING}s of your own`), soundZone((sound) => { S.known.set(sound.sound, sound); L.items.push({ key: sound.sound, sound: sound.sound }); L.at = L.items.length - 1; paintLabel(); }, { many: true }))),
+    el("section", { class: "card" }, el("h2", {}, "Adapt to these labels"), el("p", { class: "note" }, "Gains are learned from what was labelled. A part of them is held out to say what was gained."),
       el("div", { class: "tools" }, labelled("Name of the adapter", adapter), labelled("Epochs", epochs),
         el("button", { id: "adapt", onclick: async () => {
           adapter.value = slug(adapter.value) || `from-${datasetNow()}`.slice(0, 48);
@@ -65,7 +65,7 @@ function give(label) {
 function paintLabel() {
   const item = L.items[L.at], label = item && L.labels.get(item.key), focused = L.stage.contains(document.activeElement);
   fill(L.stage, item ? [soundCard(item.clip != null ? { ...D.clips[item.clip], name: D.clips[item.clip].id } : S.known.get(item.key) ?? {}), el("p", { class: "note" }, `${L.at + 1} of ${L.items.length}`, label ? [": ", el("b", {}, label)] : ": no label yet")]
-    : el("p", { class: "lacking" }, "No sounds yet: add some below."));
+    : el("p", { class: "lacking" }, `No ${THING}s yet: add some below.`));
   if (focused) L.stage.focus();
   fill(L.choices, L.names.map((name, i) => el("button", { "aria-pressed": String(name === label), onclick: () => give(name) }, i < KEYPAD.length ? el("kbd", {}, KEYPAD[i]) : null, name)),
     label ? el("button", { onclick: () => give(null) }, "Take the label off") : null);

@@ -33,8 +33,8 @@ function soundZone(taken, { many = false } = {}) {
     }
     fill(said, problems.map(trouble));
   };
-  const input = el("input", { type: "file", accept: "audio/*,.wav,.flac,.ogg,.mp3", multiple: many, "aria-label": many ? "Sound files" : "A sound file", onchange: () => { take([...input.files]); input.value = ""; } });
-  const record = navigator.mediaDevices?.getUserMedia && window.MediaRecorder ? el("button", { class: "record", "aria-pressed": "false", onclick: () => (recorder ? recorder.stop() : begin()) }, "Record") : null;
+  const input = el("input", { type: "file", accept: IMAGES ? "image/*" : "audio/*,.wav,.flac,.ogg,.mp3", multiple: many, "aria-label": many ? `Files of ${THING}s` : `A file of a ${THING}`, onchange: () => { take([...input.files]); input.value = ""; } });
+  const record = !IMAGES && navigator.mediaDevices?.getUserMedia && window.MediaRecorder ? el("button", { class: "record", "aria-pressed": "false", onclick: () => (recorder ? recorder.stop() : begin()) }, "Record") : null;
   let recorder = null;
   async function begin() {
     try {
@@ -55,7 +55,7 @@ function soundZone(taken, { many = false } = {}) {
       record.setAttribute("aria-pressed", "true");
     } catch (error) { fill(said, trouble(`No recording: ${error.message}`)); }
   }
-  const zone = el("div", { class: "drop" }, el("p", {}, many ? "Drop sounds here, pick files, or record." : "Drop a sound here, pick a file, or record."), el("div", { class: "pick" }, input, record), said);
+  const zone = el("div", { class: "drop" }, el("p", {}, `Drop ${many ? `${THING}s` : `a ${THING}`} here${record ? ", pick a file, or record" : " or pick a file"}.`), el("div", { class: "pick" }, input, record), said);
   const over = (on) => (e) => { e.preventDefault(); zone.classList.toggle("over", on); };
   zone.addEventListener("dragover", over(true));
   zone.addEventListener("dragleave", over(false));

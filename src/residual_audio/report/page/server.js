@@ -1,13 +1,23 @@
 // The server behind a live page: requests, and the rule that only the last question's answer is shown.
 const LIVE = D.live;
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+const THING = IMAGES ? "picture" : "sound";
+// Texts that were typed, separated by semicolons; no more and no longer than the server reads.
+const textsIn = (typed) => [...new Set(typed.split(";").map((t) => t.trim().slice(0, LIVE.limits?.text ?? 200)).filter(Boolean))].slice(0, LIVE.limits?.texts ?? 16);
 const inPath = (text) => encodeURIComponent(text);
 
 async function request(path, { body, method, raw, signal } = {}) {
   const json = body !== undefined;
-  const answer = await fetch(path.startsWith("/") ? path : `${LIVE.api}/${path}`, {
+  const send = () => fetch(path.startsWith("/") ? path : `${LIVE.api}/${path}`, {
     method: method ?? (json || raw ? "POST" : "GET"), signal, body: json ? JSON.stringify(body) : raw,
     headers: json ? { "Content-Type": "application/json" } : raw ? { "Content-Type": "application/octet-stream" } : {},
   }).catch((error) => { throw error.name === "AbortError" ? error : new Error("the server does not answer; is it still running?"); });
+  let answer = await send();
+  // A server with much to do says when to come back; nothing was done yet, so the same question can be asked again.
+  for (let tries = 0; [429, 503].includes(answer.status) && tries < 3 && Number(answer.headers.get("Retry-After")) <= 5; tries++) {
+    await pause(1000 * Math.max(1, Number(answer.headers.get("Retry-After"))));
+    answer = await send();
+  }
   const text = await answer.text();
   let value = null;
   try { value = text ? JSON.parse(text) : null; } catch { /* an error page: its status says enough */ }

@@ -1,9 +1,9 @@
 // A sound of one's own, or a clip of the run: scores for classes and texts, every unit's exact share, its map, the clips nearest to it.
-views.push({ id: "sound", title: "Sound", build: buildSound, update: updateSound });
+views.push({ id: "sound", title: IMAGES ? "Picture" : "Sound", build: buildSound, update: updateSound });
 const S = { known: new Map(), scores: null, shares: null, maps: null, asked: {} };
 const WHEN = { before: "before", after: "after", change: "after − before" };
 
-const textsNow = () => [...new Set(state.text.split(";").map((t) => t.trim()).filter(Boolean))].slice(0, LIVE.limits?.texts ?? 16);
+const textsNow = () => textsIn(state.text);
 // What shares and map are about: {text} or {class}; by default the first text, else the best class.
 function targetNow() {
   const [kind, ...rest] = state.target.split(":"), name = rest.join(":"), texts = textsNow();
@@ -23,7 +23,7 @@ function buildSound(panel) {
   S.text = el("input", { type: "search", id: "own-text", placeholder: "rain; a dog barking", "aria-label": "Texts to score the sound for, separated by semicolons", autocomplete: "off",
     maxlength: 1000, oninput: (e) => set({ text: e.target.value, target: "" }) });
   const clips = D.clips.map((c, i) => [c, i]).filter(([c]) => c.row != null && !c.error);
-  fill(panel, el("section", { class: "card" }, el("h2", {}, "A sound"), el("div", { class: "split even" },
+  fill(panel, el("section", { class: "card" }, el("h2", {}, `A ${THING}`), el("div", { class: "split even" },
     el("div", {}, soundZone((sound) => { S.known.set(sound.sound, sound); set({ sound: sound.sound, target: "" }); }),
       el("div", { class: "tools" },
         clips.length ? select("Or a clip of the run", [["", "–"], ...clips.map(([c, i]) => [`row-${c.row}`, `${D.classes[D.clips[i].class]}: ${short(c.id, 40)}`])], state.sound, (v) => set({ sound: v, target: "" })) : null,
@@ -66,7 +66,7 @@ function updateShares() {
 }
 async function paintSound() {
   const row = /^row-(\d+)$/.exec(state.sound), here = row ? D.clips.findIndex((c) => c.row === Number(row[1])) : -1, wanted = state.sound;
-  if (!wanted) return fill(S.card, el("p", { class: "note" }, "Nothing is kept: a sound stays in the server's memory until others have taken its place, or the server ends."));
+  if (!wanted) return fill(S.card, el("p", { class: "note" }, `Nothing is kept: a ${THING} stays in the server's memory until others have taken its place, or the server ends.`));
   if (here >= 0) return fill(S.card, clipCard(here));
   try {
     if (!S.known.has(wanted)) S.known.set(wanted, row ? await request(`clips/${row[1]}`) : await request(`sounds/${inPath(wanted)}`));
@@ -75,9 +75,9 @@ async function paintSound() {
 }
 function soundCard(sound, ...words) {
   const [rows, columns] = D.spectrogram;
-  return el("figure", { class: "clip" }, sound.spectrogram ? picture(bytes(sound.spectrogram), rows, columns, HEAT, 0, 255) : null,
+  return el("figure", { class: "clip" }, sound.image ? el("img", { src: sound.image, alt: sound.name ?? THING }) : sound.spectrogram ? picture(bytes(sound.spectrogram), rows, columns, HEAT, 0, 255) : null,
     sound.audio ? el("audio", { controls: true, preload: "metadata", src: sound.audio, "aria-label": sound.name ?? sound.id ?? "the sound", onplay: alone }) : null,
-    el("figcaption", {}, el("b", {}, sound.name ?? (sound.class != null ? D.classes[sound.class] : "the sound")), el("small", {}, `${number(sound.seconds)} s`), words));
+    el("figcaption", {}, el("b", {}, sound.name ?? (sound.class != null ? D.classes[sound.class] : `the ${THING}`)), sound.seconds == null ? null : el("small", {}, `${number(sound.seconds)} s`), words));
 }
 // Scores as rows that can be chosen: what is chosen is what shares and map are about.
 function paintScores() {

@@ -1,7 +1,6 @@
 // Steer by words: more of some texts, less of others, no training; what it does to them, to everything else, and what chance would do.
 views.push({ id: "steer", title: "Steer", build: buildSteer, update: updateSteer });
 const T = { asked: "", answer: null };
-const wordsOfBox = (text) => [...new Set(text.split(";").map((t) => t.trim()).filter(Boolean))];
 const alphaNow = () => (state.alpha === "" ? 1 : clamp(Number(state.alpha), 0, 4));
 
 function buildSteer(panel) {
@@ -25,7 +24,7 @@ function updateSteer() {
   for (const key of ["more", "less"]) if (document.activeElement !== T[key]) T[key].value = state[key];
   if (document.activeElement !== T.slider) T.slider.value = alphaNow();
   T.value.textContent = two(alphaNow());
-  const wanted = { more: wordsOfBox(state.more), less: wordsOfBox(state.less), strength: alphaNow() }, key = JSON.stringify(wanted);
+  const wanted = { more: textsIn(state.more), less: textsIn(state.less), strength: alphaNow() }, key = JSON.stringify(wanted);
   if (key === T.asked) return;
   T.asked = key;
   if (!wanted.more.length && !wanted.less.length) return fill(T.result);
