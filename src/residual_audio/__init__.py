@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .mteb import to_mteb
     from .report.figures import draw
     from .report.page import report
+    from .serve import serve
 
 try:
     __version__ = version("residual-audio")
@@ -73,6 +74,7 @@ __all__ = [
     "retrieve",
     "save_adapter",
     "search",
+    "serve",
     "steer",
     "to_mteb",
     "zero_shot",
@@ -111,6 +113,7 @@ __getattr__, __dir__ = lazily(
         "search": ".comparison.search",
         "draw": ".report.figures",
         "report": ".report",
+        "serve": ".serve",
         "to_mteb": ".mteb",
     },
 )

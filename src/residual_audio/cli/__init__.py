@@ -29,6 +29,7 @@ from . import (
     reproduce,
     retrieve,
     search,
+    serve,
     steer,
     sweep,
     truncate,
@@ -74,7 +75,7 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "truncate": truncate.truncate,
         "reproduce": reproduce.reproduce,
     },
-    "Show": {"report": report.report, "demo": demo.demo},
+    "Show": {"report": report.report, "serve": serve.serve, "demo": demo.demo},
     "Share": {"push": hub.push, "pull": hub.pull},
 }
 for panel, verbs in VERBS.items():
