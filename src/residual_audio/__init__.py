@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from .evaluation import zero_shot
     from .evaluation.over_time import over_time
     from .evaluation.retrieval import retrieve
+    from .exporting.export import export
     from .extraction import Run, extract
-    from .meaning import ask, describe
+    from .meaning import ask, describe, explain, listen, steer
     from .models import load_encoder
     from .mteb import to_mteb
     from .report.figures import draw
     from .report.page import report
+    from .serve import serve
 
 try:
     __version__ = version("residual-audio")
@@ -56,9 +58,12 @@ __all__ = [
     "compare",
     "describe",
     "draw",
+    "explain",
+    "export",
     "extract",
     "few_shot",
     "fold",
+    "listen",
     "load_adapter",
     "load_dataset",
     "load_encoder",
@@ -69,6 +74,8 @@ __all__ = [
     "retrieve",
     "save_adapter",
     "search",
+    "serve",
+    "steer",
     "to_mteb",
     "zero_shot",
 ]
@@ -81,12 +88,16 @@ __getattr__, __dir__ = lazily(
         "zero_shot": ".evaluation",
         "over_time": ".evaluation.over_time",
         "retrieve": ".evaluation.retrieval",
+        "export": ".exporting.export",
         "extract": ".extraction",
         "Run": ".extraction",
         "analyze": ".analysis",
         "ablate": ".ablation",
         "describe": ".meaning",
         "ask": ".meaning",
+        "listen": ".meaning",
+        "steer": ".meaning",
+        "explain": ".meaning",
         "Recipe": ".adaptation.recipe",
         "Training": ".adaptation.train",
         "adapt": ".adaptation.adapt",
@@ -102,6 +113,7 @@ __getattr__, __dir__ = lazily(
         "search": ".comparison.search",
         "draw": ".report.figures",
         "report": ".report",
+        "serve": ".serve",
         "to_mteb": ".mteb",
     },
 )

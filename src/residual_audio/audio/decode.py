@@ -134,7 +134,7 @@ def mono_blocks(sound: Stream, name: str, start: float = 0.0, frames: int | None
         while left > 0:
             block = sound.read(min(BLOCK_FRAMES, left), dtype="float32", always_2d=True)
             if len(block):
-                yield block.mean(axis=1)
+                yield block.mean(axis=1) if block.shape[1] > 1 else block[:, 0]
                 begun = True
             left -= len(block)
             if len(block) < BLOCK_FRAMES:

@@ -19,6 +19,8 @@ from . import (
     datasets,
     demo,
     describe,
+    explain,
+    export,
     extract,
     few_shot,
     hub,
@@ -27,6 +29,8 @@ from . import (
     reproduce,
     retrieve,
     search,
+    serve,
+    steer,
     sweep,
     truncate,
     zero_shot,
@@ -52,8 +56,15 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "ablate": ablate.ablate,
         "describe": describe.describe,
         "ask": ask.ask,
+        "explain": explain.explain,
     },
-    "Change": {"adapt": adapt.adapt, "fold": adapt.fold, "convert": convert.convert},
+    "Change": {
+        "adapt": adapt.adapt,
+        "steer": steer.steer,
+        "fold": adapt.fold,
+        "convert": convert.convert,
+        "export": export.export,
+    },
     "Judge": {
         "zero-shot": zero_shot.zero_shot,
         "retrieve": retrieve.retrieve,
@@ -64,7 +75,7 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "truncate": truncate.truncate,
         "reproduce": reproduce.reproduce,
     },
-    "Show": {"report": report.report, "demo": demo.demo},
+    "Show": {"report": report.report, "serve": serve.serve, "demo": demo.demo},
     "Share": {"push": hub.push, "pull": hub.pull},
 }
 for panel, verbs in VERBS.items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ..models.loading import Loading
+from ..models.loading import Running
 from ..rounding import percent
 from .checks import check_classifiers, check_model, check_template, writable
 from .late_help import ClassifierName, Template, classifier_help, helped, template_help
@@ -20,13 +20,13 @@ SHOWN = 6
 
 
 @helped(classifier=classifier_help, template=template_help)
-@takes(data=Data, machine=Machine, loading=Loading)
+@takes(data=Data, machine=Machine, loading=Running)
 def ablate(
     model: ModelArgument,
     dataset: DatasetArgument,
     data: Data,
     machine: Machine,
-    loading: Loading,
+    loading: Running,
     units: Annotated[
         str,
         typer.Option(

@@ -119,6 +119,7 @@ KNOWN_ERRORS = {
     "models.encoder": "EncoderError",
     "models.folding": "FoldError",
     "options": "OptionError",
+    "serve.problems": "ServeError",
     "units": "SelectionError",
     "writing": "LinkError",
 }

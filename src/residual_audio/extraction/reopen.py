@@ -22,7 +22,7 @@ from ..models.registry import ENCODERS
 PROBE = "probe"
 COMMIT = re.compile("[0-9a-f]{40}")  # of a hub repository
 # How far the embedding of the probe may be from the run's: kinds of hardware differ by rounding, other weights by far more.
-TOLERANCE = 2e-3
+TOLERANCE = {"float32": 2e-3, "bf16": 2e-2}
 FOLDED = "+residual"
 SAVE = "save what was changed with encoder.save(FOLDER), or `residual-audio fold`, and extract from that folder"
 
@@ -68,7 +68,9 @@ def reopen(info: dict[str, Any], weights: dict[str, Tensor], device: str) -> Enc
     if "loading" in info and info["loading"] is None:
         raise EncoderError(f"{info['model']['name']} was changed in memory and not saved, so the run cannot open it again; {SAVE}")
     loaded = Loaded.of(info["loading"]) if "loading" in info else _loaded_before(info)
-    encoder = load_encoder(_pinned_place(loaded, info), device, seconds=loaded.options.seconds, fast=loaded.options.fast)
+    encoder = load_encoder(
+        _pinned_place(loaded, info), device, seconds=loaded.options.seconds, fast=loaded.options.fast, precision=precision_of(info)
+    )
     policy = info["preprocessing"]
     if isinstance(encoder.policy, Preprocessing):
         encoder.policy = replace(encoder.policy, crop=policy["crop"], pad=policy["pad"])
@@ -76,6 +78,11 @@ def reopen(info: dict[str, Any], weights: dict[str, Tensor], device: str) -> Enc
     encoder.name, encoder.loading = info["model"]["name"], loaded
     _check(encoder, info, weights)
     return encoder
+
+
+def precision_of(info: dict[str, Any]) -> str:
+    """The precision of a run's products; earlier runs, which do not say, knew only one."""
+    return str(info.get("precision", "float32"))
 
 
 def _loaded_before(info: dict[str, Any]) -> Loaded:
@@ -136,7 +143,7 @@ def _check(encoder: Encoder, info: dict[str, Any], weights: dict[str, Tensor]) -
         )
     here = kept_weights(encoder)
     same = all(torch.equal(value, here[key].to(value)) for key, value in weights.items() if key != PROBE and key in here)
-    if not same or (PROBE in weights and float((weights[PROBE] - here[PROBE]).norm()) > TOLERANCE):
+    if not same or (PROBE in weights and float((weights[PROBE] - here[PROBE]).norm()) > TOLERANCE[encoder.precision]):
         raise EncoderError(
             f"{name} as it lies on disk does not do what the run's encoder did: that was changed in memory after it was opened; {SAVE}"
         )

@@ -68,4 +68,7 @@ def directory(source: str) -> str:
 def known_models() -> tuple[KnownModel, ...]:
     """Every line of ``residual-audio models``."""
     lines = tuple(model for kind in ENCODERS.values() for model in kind.known)
-    return (*lines, KnownModel("PATH", "a directory of any of these layouts, Microsoft's .pth, or one of LAION's .pt", "the files"))
+    return (
+        *lines,
+        KnownModel("PATH", "a directory of any of these layouts, Microsoft's .pth, one of LAION's .pt, or an export", "the files"),
+    )
