@@ -150,20 +150,8 @@ def test_an_unread_option_is_told_before_anything_heavy_is_loaded():
     assert "--rate does nothing for plain" in done.stderr
 
 
-# The demo in a process of its own, with coarse figures and a short training: neither is looked at here.
-SHORT_DEMO = """
-from residual_audio.adaptation.recipe import Recipe
-from residual_audio.cli import demo, main
-from residual_audio.report.figures import style
-demo.RECIPE, style.DPI = Recipe(epochs=4), 50
-main()
-"""
-
-
 def test_the_demo_classifies_looks_inside_and_retunes(tmp_path):
-    words = [sys.executable, "-c", SHORT_DEMO, "demo", "--limit", "40", "--out", str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    assert done.returncode == 0, done.stderr + done.stdout
+    done = run("demo", "--limit", "40", "--out", tmp_path)
     for name in ("notes", "synthetic"):
         assert name in done.stdout
         record = json.loads((tmp_path / name / "run.json").read_text())
