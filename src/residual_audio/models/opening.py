@@ -44,17 +44,18 @@ def load_encoder(
     from .narrow import narrow
 
     source, options = str(name_or_path), Loading(seconds, crop, pad, fast)
-    Running(precision=precision)  # checks the word
-    chosen = chosen_precision(precision, torch.device(device))
     kind = recognise(source)
     check_read(kind, source, options)
+    chosen = precision if kind.own_precision else chosen_precision(Running(precision=precision).precision, torch.device(device))
     encoder = kind.open(source, device, options)
     check_policy(encoder)
     if options.fast:
         fuse_attention(encoder.module)
-    if chosen == "bf16":
+    if kind.own_precision:
+        check_own_precision(encoder, precision)
+    elif chosen == "bf16":
         narrow(encoder)
-    encoder.precision = chosen
+        encoder.precision = chosen
     if isinstance(encoder.policy, Preprocessing):
         if encoder.policy.fusion and options.crop is not None:
             raise OptionError(f"--crop does nothing for {source}: its feature fusion sees the whole clip; leave it out")
@@ -79,6 +80,12 @@ def check_policy(encoder: Encoder) -> None:
         raise EncoderError(f"{encoder.name}: its preprocessing makes no sense: {', '.join(absurd)}")
     if not all(map(math.isfinite, scales)):
         raise EncoderError(f"{encoder.name}: its preprocessing has scales that are no numbers, or divides by zero: {scales}")
+
+
+def check_own_precision(encoder: Encoder, asked: str) -> None:
+    """Refuse a precision that is not the file's; float32 stands where nobody asked."""
+    if asked not in ("float32", "auto", encoder.precision):
+        raise OptionError(f"--precision {asked}: {encoder.name} was written in {encoder.precision}; leave it out, or export it in {asked}")
 
 
 def check_read(kind: EncoderKind, source: str, options: Loading) -> None:

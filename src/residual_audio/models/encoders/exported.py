@@ -93,7 +93,7 @@ class ExportedEncoder(Encoder):
         self, name: str, sheet: dict[str, Any], graph: Graph, text: Callable[[], tuple[dict[str, Any], Graph]] | None, revision: str = ""
     ) -> None:
         self.name, self.revision, self.sheet, self.graph, self._text = name, revision, sheet, graph, text
-        self.module = NoNetwork(name)
+        self.module, self.precision = NoNetwork(name), str(sheet.get("precision", "float32"))
         try:
             self.policy = policy_of(sheet)
             self.units = UnitTable(**{k: tupled(v) for k, v in sheet["units"].items()})
@@ -256,6 +256,7 @@ ENCODERS.add(
         "exported",
         open_exported,
         suffixes=tuple(ENGINES),
+        own_precision=True,
         known=(
             KnownModel("FILE.onnx, FILE.xml", "what `residual-audio export` wrote, for ONNX Runtime or OpenVINO", "extra onnx or openvino"),
         ),
