@@ -30,7 +30,7 @@ def load_encoder(
     pad: str | None = None,
     fast: bool = True,
 ) -> Encoder:
-    """Open an encoder by name, hub repository (``REPO`` or, pinned, ``REPO@COMMIT``), directory, or ``.pth`` or ``.pt`` file.
+    """Open an encoder by name, hub repository (``REPO`` or, pinned, ``REPO@COMMIT``), directory, ``.pth`` or ``.pt`` file, or export.
 
     ``seconds`` chooses the window of an encoder whose window can be chosen (Whisper); ``crop`` (start, centre,
     windows) and ``pad`` (repeatpad, repeat, pad) replace the checkpoint's own length policy. ``fast`` runs HTS-AT's
@@ -115,7 +115,7 @@ def read_model_type(source: str) -> str | None:
             raise EncoderError(f"{path}: has no config.json; expected a checkpoint directory as transformers writes it")
         source = str(path)
     elif path.exists():
-        raise EncoderError(f"{path}: expected a directory, Microsoft's .pth or one of LAION's .pt")
+        raise EncoderError(f"{path}: expected a directory, Microsoft's .pth, one of LAION's .pt, or an exported .onnx or .xml")
     elif "/" not in source:
         near = difflib.get_close_matches(source, [m.name for m in known_models()], n=2, cutoff=0.4)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
