@@ -101,21 +101,11 @@ def export(
         reopened = load_encoder(draft)
         if not torch.equal(reopened.probe(), trial.probe()):
             raise ExportError(f"{encoder.name}: what was written does not do what was checked; nothing is left of it")
-        made = sorted(Path(folder).iterdir())
-        for part in made:
-            part.chmod(0o666 & ~umask())
+        made = sorted(Path(folder).iterdir(), key=lambda part: (part.name == path.name, part.name))
+        for part in made:  # the model last: where it is, the others are
             part.replace(path.with_name(part.name))
     others = tuple(path.with_name(p.name) for p in made if p.name != path.name)
     return Exported(path, others, agreement, tuple(remarks))
-
-
-def umask() -> int:
-    """What the user's files may not be."""
-    import os
-
-    now = os.umask(0)
-    os.umask(now)
-    return now
 
 
 def checked_place(out: str | Path, format: str, precision: str) -> Path:
