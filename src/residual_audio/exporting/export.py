@@ -96,7 +96,7 @@ def export(
         agreement = compare(encoder, trial, check_clips, record, workers)
         if broken := agreement.broken(bounds):
             raise ExportError(f"{encoder.name} is not exported in {precision}: {broken}")
-        sheet["check"] = {"clips_of": None if check_clips is None else check_clips.name, **agreement.record()}
+        sheet["check"] = {"clips_of": None if check_clips is None else Path(check_clips.name).name, **agreement.record()}
         engine.write(content, sheet, draft)
         reopened = load_encoder(draft)
         if not torch.equal(reopened.probe(), trial.probe()):
