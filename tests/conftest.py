@@ -21,6 +21,7 @@ import soundfile  # noqa: E402
 import torch  # noqa: E402
 
 from tests.helpers import checkpoints, pictures, published  # noqa: E402
+from tests.helpers.browser import browser, chromium  # noqa: E402, F401
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

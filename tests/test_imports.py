@@ -30,7 +30,19 @@ ROOMS = (
         "spectra",
         "models",
     ),
-    *("extraction", "analysis", "evaluation", "exporting", "ablation", "adaptation", "meaning", "comparison", "reproduction", "report"),
+    *(
+        "extraction",
+        "analysis",
+        "evaluation",
+        "exporting",
+        "ablation",
+        "adaptation",
+        "meaning",
+        "comparison",
+        "reproduction",
+        "report",
+        "serve",
+    ),
     *("peft", "hear", "mteb", "cli"),
 )
 # Arrays and tables in, arrays and tables out: these never see a model, a store or a sound.

@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from .evaluation.retrieval import retrieve
     from .exporting.export import export
     from .extraction import Run, extract
-    from .meaning import ask, describe
+    from .meaning import ask, describe, explain, listen, steer
     from .models import load_encoder
     from .mteb import to_mteb
     from .report.figures import draw
     from .report.page import report
+    from .serve import serve
 
 try:
     __version__ = version("residual-audio")
@@ -57,10 +58,12 @@ __all__ = [
     "compare",
     "describe",
     "draw",
+    "explain",
     "export",
     "extract",
     "few_shot",
     "fold",
+    "listen",
     "load_adapter",
     "load_dataset",
     "load_encoder",
@@ -71,6 +74,8 @@ __all__ = [
     "retrieve",
     "save_adapter",
     "search",
+    "serve",
+    "steer",
     "to_mteb",
     "zero_shot",
 ]
@@ -90,6 +95,9 @@ __getattr__, __dir__ = lazily(
         "ablate": ".ablation",
         "describe": ".meaning",
         "ask": ".meaning",
+        "listen": ".meaning",
+        "steer": ".meaning",
+        "explain": ".meaning",
         "Recipe": ".adaptation.recipe",
         "Training": ".adaptation.train",
         "adapt": ".adaptation.adapt",
@@ -105,6 +113,7 @@ __getattr__, __dir__ = lazily(
         "search": ".comparison.search",
         "draw": ".report.figures",
         "report": ".report",
+        "serve": ".serve",
         "to_mteb": ".mteb",
     },
 )

@@ -3,5 +3,24 @@
 from .ask import Answer, ask
 from .describe import METHODS, Description, describe
 from .dictionary import DICTIONARIES, Dictionary, MeaningError, load_dictionary
+from .explain import Explanation, explain
+from .listening import Listening, listen
+from .steer import Steered, steer
 
-__all__ = ["DICTIONARIES", "METHODS", "Answer", "Description", "Dictionary", "MeaningError", "ask", "describe", "load_dictionary"]
+__all__ = [
+    "DICTIONARIES",
+    "METHODS",
+    "Answer",
+    "Description",
+    "Dictionary",
+    "Explanation",
+    "Listening",
+    "MeaningError",
+    "Steered",
+    "ask",
+    "describe",
+    "explain",
+    "listen",
+    "load_dictionary",
+    "steer",
+]

@@ -26,7 +26,7 @@ from ..results import Result
 from ..units import WRITERS, Unit
 from ..workers import one_core_each
 from .coherence import count_test
-from .dictionary import Dictionary, MeaningError, load_dictionary
+from .dictionary import Dictionary, MeaningError, default_names, load_dictionary
 from .lists import APPROXIMATIONS, METHODS, Chooser, Choosing, WordList
 from .shares import share_groups, unit_embeddings
 from .texts import text_directions
@@ -48,8 +48,8 @@ class Description(Result):
 
 
 def default_dictionary(run: Run) -> tuple[str, ...]:
-    """`tiny` knows the words of its captions only; for others the names of AudioSet and the acoustic attributes."""
-    return ("synthetic",) if run.info["model"]["name"] == "tiny" else ("audioset", "attributes")
+    """Of the run's model."""
+    return default_names(run.info["model"]["name"])
 
 
 def describe(

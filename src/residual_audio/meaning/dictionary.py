@@ -41,6 +41,11 @@ class Dictionary:
         return hashlib.sha256("\n".join(self.words).encode()).hexdigest()[:12]
 
 
+def default_names(model: str) -> tuple[str, ...]:
+    """`tiny` knows the words of its captions only; for others the names of AudioSet and the acoustic attributes."""
+    return ("synthetic",) if model == "tiny" else ("audioset", "attributes")
+
+
 def synthetic_words() -> list[str]:
     """From the catalogue: the nouns of every source class, and every adjective a caption may use, with "sound" as its noun."""
     from ..data.synthesis.captions import SYNONYMS, article

@@ -103,8 +103,10 @@ class Encoder(ABC):
     strips: int = 1
     dim: int
     logit_scale: float
+    precision: str = "float32"  # of products, as it is: float32 or bf16, never auto
     filters: Float[Tensor, "bin mel"] | None = None
     loading: Loaded | None = None
+    repository: str | None = None  # of the hub, where the name does not say it
     card: str | None = None  # the README of a checkpoint that was changed here
     wording: Wording | None = None  # how texts become tokens; None where there is no text side
     # What an exported file recorded when it was made; None: a network, of which hooks can show everything.
@@ -168,7 +170,7 @@ class Encoder(ABC):
     @property
     def tokenizer(self) -> Any:
         """Of the text side; resolved at the first text, so that work without texts needs none."""
-        raise EncoderError(f"{self.name} has no text side; classify with class centroids instead of prompts (--classifier centroid)")
+        raise EncoderError(f"{self.name} has no text side; classify with class centroids instead of prompts (--classifier centroids)")
 
     def encode_tokens(self, ids: Int[Tensor, "text token"], mask: Int[Tensor, "text token"]) -> Float[Tensor, "text d"]:
         """Tokens → embeddings in the joint space, not normalised."""
@@ -220,7 +222,10 @@ class Encoder(ABC):
         return F.normalize(torch.stack([part.mean(0) for part in embedded.split(windows)]), dim=-1)
 
     def probe(self) -> Float[Tensor, " d"]:
-        """The embedding of a fixed noise: two encoders that do the same agree on it, whatever was done to them since they were opened."""
+        """The embedding of a fixed noise: two encoders that do the same agree on it, whatever was done to them since they were opened.
+
+        In bf16, kinds of hardware agree less well on it than in float32 (``reopen.TOLERANCE``).
+        """
         return self.embed_prepared([self.prepare(self.policy.noise())])[0].to("cpu", torch.float32)
 
     def embed_outcomes(
@@ -289,7 +294,8 @@ class Encoder(ABC):
 
     def __repr__(self) -> str:
         heads, blocks = len(self.units.where("head")), len(self.units.blocks)
-        return f"<{type(self).__name__} {self.name} · {heads} heads, {blocks} blocks, d = {self.dim}, policy {self.policy.hash}>"
+        rounded = "" if self.precision == "float32" else f", products in {self.precision}"
+        return f"<{type(self).__name__} {self.name} · {heads} heads, {blocks} blocks, d = {self.dim}, policy {self.policy.hash}{rounded}>"
 
 
 def _as(kind: type[Kind], module: nn.Module, name: str) -> Kind:

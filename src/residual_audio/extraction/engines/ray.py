@@ -25,6 +25,7 @@ import torch
 from ...data import Clip
 from ...data.synthetic import PREFIX
 from ...models import Encoder, EncoderError
+from ...options import OptionError
 from ..run import Run
 from ..shard import ExtractionError, Settings, ShardWriter
 from ..store import Store, shard_name
@@ -90,7 +91,8 @@ def check_place(plan: Plan) -> None:
 
 
 def attempts_actor(ray: Any) -> Any:
-    """Counts how often each shard was begun, in a process of its own that outlives the workers."""
+    """Counts how often each shard was begun, in a process of its own that outlives the workers. If its own machine is lost, it is begun
+    anew elsewhere, and counts from zero."""
 
     # A class of this function travels by value, so that its process need not load torch and the package. A type checker's
     # wrapper could not travel.
@@ -103,7 +105,7 @@ def attempts_actor(ray: Any) -> Any:
             self.begun[number] = self.begun.get(number, 0) + 1
             return self.begun[number]
 
-    return ray.remote(num_cpus=0)(Attempts).remote()
+    return ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Attempts).remote()
 
 
 class ShardActor:
@@ -135,7 +137,7 @@ class ShardActor:
                 )
             self.writer.write(job["number"], [Clip(c["id"], os.fsdecode(c["path"]), c["label"]) for c in job["clips"]])
         except Exception as error:
-            ours = isinstance(error, ExtractionError | EncoderError)
+            ours = isinstance(error, ExtractionError | EncoderError | OptionError)
             row |= {"error": str(error) if ours else f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
         return {key: [value] for key, value in row.items()}
 
@@ -179,7 +181,8 @@ def run(
             fn_constructor_args=(plan, attempts_actor(ray)),
             batch_size=1,
             batch_format="pyarrow",
-            compute=ray.data.ActorPoolStrategy(size=min(actors or max(1, places), len(jobs))),
+            # Two shards per actor, one at work and one waiting: a lost machine takes no more with it, and the rest stays to be shared out.
+            compute=ray.data.ActorPoolStrategy(size=min(actors or max(1, places), len(jobs)), max_tasks_in_flight_per_actor=2),
             num_cpus=cpus_per_actor,
             num_gpus=gpus_per_actor,
         )

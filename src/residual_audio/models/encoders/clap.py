@@ -107,6 +107,7 @@ ENCODERS.add(
         open_clap,
         model_types=("clap",),
         own_names=("tiny",),
+        home=TINY,
         known=(
             KnownModel("tiny", "small CLAP, 184 heads of 8, trained on real and synthesised sounds", "nothing: it is in the package"),
             KnownModel("laion/clap-htsat-unfused", "LAION CLAP, 10 s, 48 kHz"),

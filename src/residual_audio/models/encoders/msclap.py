@@ -184,7 +184,9 @@ def open_msclap(source: str, device: str | torch.device, options: Loading) -> En
     path = Path(source).expanduser()
     if path.suffix not in SUFFIXES:
         path, revision = hub_file(REPO, FILE, split_revision(source)[1])
-        return MsClapEncoder(path, NAME, device, revision)
+        encoder = MsClapEncoder(path, NAME, device, revision)
+        encoder.repository = REPO
+        return encoder
     if not path.exists():
         raise EncoderError(f"{path}: no such file; download {FILE} from the hub repository {REPO}, or use the name {NAME}")
     return MsClapEncoder(path, source, device)
