@@ -141,7 +141,7 @@ def refuse_unknown(encoder: Encoder) -> None:
         raise ExportError(
             f"{encoder.name}: feature fusion runs other layers for longer clips, which a graph cannot; use a checkpoint without"
         )
-    if encoder.device.type != "cpu" or encoder.dtype != torch.float32:
+    if encoder.device.type != "cpu" or encoder.dtype != torch.float32 or encoder.precision != "float32":
         raise ExportError(f"{encoder.name}: is exported from the CPU in float32; open it so")
 
 

@@ -103,7 +103,7 @@ class Encoder(ABC):
     strips: int = 1
     dim: int
     logit_scale: float
-    precision: str = "float32"  # of products, as it is: float32 or bf16, never auto
+    precision: str = "float32"  # of products, as it is: float32, bf16 or (of exports) int8, never auto
     filters: Float[Tensor, "bin mel"] | None = None
     loading: Loaded | None = None
     repository: str | None = None  # of the hub, where the name does not say it

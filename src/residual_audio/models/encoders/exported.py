@@ -112,6 +112,7 @@ class ExportedEncoder(Encoder):
             self.sites = tuple(BlockSite(**site) for site in sheet["sites"])
             self.stages = tuple(StageSite(**{k: tupled(v) for k, v in stage.items()}) for stage in sheet["stages"])
             self.strips, self.dim, self.logit_scale = int(sheet["strips"]), int(sheet["dim"]), float(sheet["logit_scale"])
+            self.precision = str(sheet["precision"])
             self.replays = tuple(str(g) for g in sheet["recorded"])
             self.wording = None if text is None else Wording(**sheet["text"]["wording"])
             self._readout = KeptReadout(norm="", weights=self._joint(), refuse=self.module.refuse)
@@ -268,6 +269,7 @@ ENCODERS.add(
         "exported",
         open_exported,
         suffixes=tuple(ENGINES),
+        own_precision=True,
         known=(
             KnownModel("FILE.onnx, FILE.xml", "what `residual-audio export` wrote, for ONNX Runtime or OpenVINO", "extra onnx or openvino"),
         ),
