@@ -188,9 +188,7 @@ class ExportedEncoder(Encoder):
     def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
         return self._run(self.graph, {"features": features}, [JOINT])[0]
 
-    def replay(
-        self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"], wanted: Collection[str]
-    ) -> tuple[dict[str, Tensor], Moments | None]:
+    def replay(self, features: Float[Tensor, "clip _ _ _"], wanted: Collection[str]) -> tuple[dict[str, Tensor], Moments | None]:
         """The names of outputs begin with the granularity that they belong to."""
         needed = {*wanted, *(("head",) if "moments" in wanted else ())}
         names = [name for name in self.graph.outputs if name.partition(".")[0] in needed]
