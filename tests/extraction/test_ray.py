@@ -12,11 +12,12 @@ ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "resi
 
 from residual_audio.data import load_dataset, make_dataset  # noqa: E402
 from residual_audio.data.clip import Clip  # noqa: E402
-from residual_audio.extraction import ExtractionError, Run, Settings, Store, extract  # noqa: E402
+from residual_audio.extraction import ExtractionError, Settings, Store, extract  # noqa: E402
 from residual_audio.extraction.engines import cluster as places  # noqa: E402
 from residual_audio.extraction.engines import ray as engine  # noqa: E402
 from residual_audio.extraction.extract import identity, open_or_create, reopening_notes  # noqa: E402
 from residual_audio.models import load_encoder  # noqa: E402
+from tests.helpers.stored import same_runs  # noqa: E402
 
 EVERYTHING = ("head", "mlp", "block", "stage", "embedding", "moments", "direct", "attention")
 
@@ -56,20 +57,6 @@ def with_broken_files(dataset, folder):
     return make_dataset("mixed", [*dataset.clips[:3], *files, *dataset.clips[3:]])
 
 
-def same(a: Run, b: Run) -> None:
-    """Bit for bit: arrays, moments, and the fate of every clip."""
-    assert a.complete
-    assert b.complete
-    assert a.keys == b.keys
-    for key in a.keys:
-        assert torch.equal(a.array(key)[:], b.array(key)[:]), key
-    for name in ("moments.safetensors", *(f"shards/{n}" for n in a.store.names("shards"))):
-        one, other = a.store.read_tensors(name), b.store.read_tensors(name)
-        assert one.keys() == other.keys()
-        assert all(torch.equal(one[key], other[key]) for key in one), name
-    assert a.all_clips.equals(b.all_clips)
-
-
 def test_ray_finishes_what_was_begun_here_with_the_same_bits(cluster, tiny, voices, tmp_path, threads, monkeypatch):
     """Two actors of one thread against this process with one; the run's folder and the files are given by relative paths."""
     monkeypatch.chdir(tmp_path)
@@ -84,7 +71,7 @@ def test_ray_finishes_what_was_begun_here_with_the_same_bits(cluster, tiny, voic
     (tmp_path / "spread" / "clips.parquet").unlink()
     stamps, done = [path.stat().st_mtime_ns for path in kept], []
     spread = extract(tiny, mixed, "spread", EVERYTHING, batch_size=2, engine="ray", actors=2, advance=done.append)
-    same(local, spread)
+    same_runs(local, spread)
     assert list(spread.all_clips.id[spread.all_clips.status == "error"]) == ["text", "absent"]
     assert [path.stat().st_mtime_ns for path in kept] == stamps
     assert len(done) == 3

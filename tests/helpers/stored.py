@@ -1,4 +1,4 @@
-"""Runs of arrays that a test gives."""
+"""Runs of arrays that a test gives, and whether two runs are the same."""
 
 import numpy as np
 import pandas as pd
@@ -38,3 +38,17 @@ class HandMade:
 def made(clips=30, **changes) -> HandMade:
     x = torch.randn(clips, 3, 4, generator=torch.Generator().manual_seed(1))
     return HandMade(**{"x": x, "targets": np.arange(clips) % 3} | changes)
+
+
+def same_runs(a, b) -> None:
+    """Bit for bit: arrays, moments, and the fate of every clip."""
+    assert a.complete
+    assert b.complete
+    assert a.keys == b.keys
+    for key in a.keys:
+        assert torch.equal(a.array(key)[:], b.array(key)[:]), key
+    for name in ("moments.safetensors", *(f"shards/{n}" for n in a.store.names("shards"))):
+        one, other = a.store.read_tensors(name), b.store.read_tensors(name)
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[key], other[key]) for key in one), name
+    assert a.all_clips.equals(b.all_clips)

@@ -114,7 +114,8 @@ def measured_table(notes: dict[str, Any]) -> str:
 
 def described(encoder: Encoder, residual: ResiDual) -> str:
     """What was changed, from what, and how it was learned."""
-    sets = {f"{s.place.kind}: {s.form}, {FORMS[s.form].help}" for s in residual.sets}
+    steered = residual.notes.get("method") == "steer"
+    sets = {f"{s.place.kind}: {s.form}, {'one gain per axis' if steered else FORMS[s.form].help}" for s in residual.sets}
     places = "\n".join(f"- {line}" for line in sorted(sets))
     truncated = " What lies outside the kept axes is dropped." if any(s.truncated for s in residual.sets) else ""
     strength = " and ".join(f"{tau:g}" for tau in sorted({s.tau for s in residual.sets}))
@@ -123,7 +124,8 @@ def described(encoder: Encoder, residual: ResiDual) -> str:
         for key, value in residual.notes.items()
         if key != HELD
     )
-    return f"""{residual.trained} learned numbers inside the principal axes of {len(residual.sets)} places, at strength {strength}.
+    numbers = "gains along text-aligned axes (nothing was trained)" if steered else "learned numbers inside the principal axes"
+    return f"""{residual.trained} {numbers} of {len(residual.sets)} places, at strength {strength}.
 Mean: {residual.mean}.{truncated} Everything else is the base model's.
 
 {places}

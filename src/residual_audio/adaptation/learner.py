@@ -12,11 +12,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..models import Encoder
 from ..models.copies import Cores
+from ..models.dropping import check_droppable, drawn_tokens, dropping
 from ..models.precision import multiplying
 from .attach import attached
 from .forms import FORMS
@@ -54,10 +55,11 @@ class SharedLearner:
     """Runs ``streams`` to their embeddings, every core with its own part of a batch; gradients add up in the order of the parts.
 
     ``ready(encoder)`` is entered around every run of a part; here it does nothing, and the encoder runs as it is.
-    ``precision``: of products that a gradient goes through; ``embed`` is exact whatever it is.
+    ``precision``: of products that a gradient goes through; ``embed`` is exact whatever it is, and sees all tokens.
     """
 
     precision = "float32"
+    dropped = 0.0
 
     def __init__(self, encoder: Encoder, parameters: Sequence[Tensor], streams: Streams) -> None:
         self.streams, self.parameters, self.cores = streams, list(parameters), Cores(encoder)
@@ -65,15 +67,23 @@ class SharedLearner:
     def ready(self, encoder: Encoder) -> AbstractContextManager[Any]:
         return nullcontext()
 
+    def drop(self, share: float, seed: int) -> None:
+        """Leave a share of the tokens out of every forward from now on."""
+        if share:
+            check_droppable(self.streams.encoder)
+        self.dropped, self._drawn = share, np.random.default_rng([seed, 2])
+
     def _split(self, rows: Rows) -> list[Rows]:
         return np.array_split(rows, max(1, min(self.cores.count, len(rows))))
 
     def forward(self, rows: Rows) -> Float[Tensor, "row d"]:
-        def run(encoder: Encoder, part: Rows) -> Tensor:
-            with self.ready(encoder), multiplying(self.precision, encoder.device):
+        def run(encoder: Encoder, part: Rows, tokens: Int[np.ndarray, "clip kept"] | None) -> Tensor:
+            with self.ready(encoder), multiplying(self.precision, encoder.device), dropping(encoder, self.streams.block or 0, tokens):
                 return self.streams.run(part, encoder).to(encoder.dtype)
 
-        self._embedded = self.cores.map(run, self._split(rows))
+        parts = self._split(rows)
+        kept = [drawn_tokens(self.streams.encoder, len(part), self.dropped, self._drawn) if self.dropped else None for part in parts]
+        self._embedded = self.cores.map(run, parts, kept)
         return torch.cat([part.detach() for part in self._embedded])
 
     def backward(self, gradient: Float[Tensor, "row d"]) -> None:

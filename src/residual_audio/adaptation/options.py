@@ -187,10 +187,20 @@ class EncoderLoop(Loop):
         choices=("float32", "bf16", "auto"),
     )  # fmt: skip
 
+    drop_tokens: float = option(
+        0.0, "Share of a clip's tokens that a step of learning leaves out, drawn anew each time: steps get cheaper, and less is learned by "
+        "heart. For encoders without windows (Whisper, AST, ViT …).", least=0,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.drop_tokens >= 1:
+            raise OptionError(f"--drop-tokens: {self.drop_tokens:g} leaves nothing to learn from; give less than 1, such as 0.6")
+
     def training(self, rate: float, seed: int, l1: float = 0.0) -> Training:
         from dataclasses import replace
 
-        return replace(super().training(rate, seed, l1), precision=self.precision)
+        return replace(super().training(rate, seed, l1), precision=self.precision, drop_tokens=self.drop_tokens)
 
 
 @dataclass(frozen=True)

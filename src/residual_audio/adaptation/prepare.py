@@ -12,6 +12,7 @@ from ..evaluation import EvaluationError
 from ..evaluation.classifiers import prompt_directions
 from ..evaluation.folds import with_folds
 from ..models import Encoder
+from ..models.dropping import check_droppable
 from ..options import option_specs
 from ..progress import progress
 from .methods import METHODS
@@ -60,6 +61,8 @@ def prepare(
     check_text(encoder, methods, recipe, template)
     for method in methods:
         METHODS[method].suits(encoder)
+        if getattr(recipe.options(method), "drop_tokens", 0):
+            check_droppable(encoder)
     # Prompts first: a missing tokenizer should be told before an hour of audio is encoded.
     names = [dataset.names[label] for label in dataset.labels]
     directions = prompt_directions(encoder, names, templates(template or DEFAULT_TEMPLATE)).cpu() if encoder.has_text else None

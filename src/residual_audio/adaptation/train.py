@@ -27,7 +27,8 @@ Epoch = dict[str, float]
 class Training:
     """How parameters are learned. ``decay`` pulls towards their neutral value or their start (gains: one), ``l1`` towards zero;
     ``rate=None``: find one. ``weight_decay`` is the optimiser's own, which pulls towards zero. ``precision``: of the products of a step;
-    the stopping part is always judged in float32."""
+    the stopping part is always judged in float32. ``drop_tokens``: the share of a clip's tokens that a step leaves out; nothing is judged
+    without them."""
 
     epochs: int = 40
     patience: int = 6
@@ -39,6 +40,7 @@ class Training:
     seed: int = 0
     precision: str = "float32"
     weight_decay: float = 0.0
+    drop_tokens: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ class Course:
         device = learner.parameters[0].device
         if isinstance(learner, SharedLearner):
             learner.precision = chosen_precision(how.precision, device)
+            learner.drop(how.drop_tokens, how.seed)
         self.targets = lesson.targets.to(device)
         # Gains are pulled towards one, also those that start elsewhere; other parameters towards where they start.
         neutral = getattr(learner, "neutral", None) or [None] * len(learner.parameters)

@@ -9,6 +9,7 @@ import typer
 
 from ..rounding import percent
 from .checks import check_run, check_template, check_words, writable
+from .options import DictionaryOption
 
 if TYPE_CHECKING:
     from ..meaning import Description
@@ -21,13 +22,7 @@ def describe(
     run: Annotated[
         str, typer.Argument(metavar="RUN", help="A finished run of `residual-audio extract` with `direct` in its --granularity.")
     ],
-    dictionary: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="audioset, esc50, instruments, voice, attributes, synthetic, or a text file with one concept per line; may be given "
-            "several times. Default: audioset and attributes; for `tiny` synthetic, the words it knows."
-        ),
-    ] = None,
+    dictionary: DictionaryOption = None,
     units: Annotated[
         str, typer.Option(help='heads, mlps, all; with stages, blocks or labels: "S3 heads", "S2B1", "S2B1H7 S3B0M E".')
     ] = "heads",

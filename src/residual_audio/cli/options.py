@@ -34,6 +34,22 @@ DatasetArgument = Annotated[
         help="A dataset name, `folder:PATH`, a CSV/Parquet file or `hf:REPO` (images for a vision tower); see `residual-audio datasets`.",
     ),
 ]
+ClipsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="DATASET",
+        help="The clips to compare with, as `residual-audio datasets` names them. Default: sounds of the package (for `tiny` 160 synthetic "
+        "ones, for others 100 notes). Where a model has no texts, their classes stand in.",
+    ),
+]
+DictionaryOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="audioset, esc50, instruments, voice, attributes, synthetic, or a text file with one concept per line; may be given "
+        "several times. Default: audioset and attributes; for `tiny` synthetic, the words it knows."
+    ),
+]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A finished run of `residual-audio extract`.")]
 
 
@@ -70,6 +86,17 @@ class Data(Options):
         with warnings_told():
             loaded = load_dataset(name, root=self.data_root, download=self.download, **options)
         return self.limited(loaded)
+
+    def clips(self, name: str | None, encoder: Encoder) -> Dataset:
+        """The named clips, or the package's own for this encoder."""
+        if name is not None:
+            return self.open(name)
+        if given := [key for key in ("data_root", "download", *COLUMNS) if getattr(self, key)]:
+            raise OptionError(f"--{given[0].replace('_', '-')} says how --data is read; give --data too")
+        from ..meaning.listening import default_data
+
+        self.check_sample()
+        return self.limited(default_data(encoder))
 
     def limited(self, dataset: Dataset) -> Dataset:
         return dataset if self.limit is None else dataset.limited(self.limit, self.sample, self.sample_seed)

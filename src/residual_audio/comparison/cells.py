@@ -33,7 +33,7 @@ from .rows import Row
 from .strength import parse_strengths
 
 # Options that came after comparisons were first kept.
-LATER = ("precision", "weight_decay", "components", "blocks", "factor", "leading", "beyond", "weak")
+LATER = ("precision", "weight_decay", "components", "blocks", "factor", "leading", "beyond", "weak", "drop_tokens")
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from .ask import CONSTANT
 from .concepts import Concepts, concepts_for
 from .describe import place_of
 from .dictionary import MeaningError
-from .faithfulness import Heard, areas, curve_table, silence_of
+from .faithfulness import Heard, areas, curve_table, evidence, silence_of
 from .listening import Listening, listen, shares_of
 from .masks import Grid, largest_cells, masked
 from .sparse import Code, sparse_code, split
@@ -104,7 +104,7 @@ def explain(
     """One sound: a path, a ``synthetic:`` address, or an array with its ``sample_rate``.
 
     The code has at most ``words`` concepts. Each text of ``texts`` (none: the first concept of the code) gets a map, a mask of the share
-    ``keep`` of its cells, and sounds; with ``curves`` also deletion and insertion against other orders, of which two are drawn ``draws`` times.
+    ``keep`` of its cells, and sounds; with ``curves`` also deletion and insertion against other orders, two of them drawn ``draws`` times.
     ``data`` (or ``listening``, clips heard before) gives the mean sound, and the classes of an encoder without texts.
     """
     policy = encoder.policy
@@ -132,34 +132,31 @@ def explain(
     for index in dict.fromkeys(asked):
         text, direction = concepts.words[index], concepts.directions[index]
         maps[text] = token_map(encoder, features, longer, direction)
-        values = contrast(maps[text], token_map(encoder, silence, longer, direction))
+        heard = Heard(encoder, features, silence, longer, direction)
+        values = evidence(maps[text], heard)
         masks[text], against = largest_cells(values, keep), largest_cells(-values, keep)
         kept = masked(wave, masks[text], policy)
         sounds[text] = Sounds(kept, wave - kept, masked(wave, against, policy))
         if curves:
-            found.append(curve_table(Heard(encoder, features, silence, longer, direction), values, draws, seed).assign(text=text))
+            found.append(curve_table(heard, values, draws, seed).assign(text=text))
     if found:
         tables["explain_curves"] = pd.concat(found, ignore_index=True)
         by_text = tables["explain_curves"].groupby("text", sort=False)
         tables["explain_faithfulness"] = pd.concat([areas(one).assign(text=text) for text, one in by_text], ignore_index=True)
     info = {"texts": [concepts.words[i] for i in asked], "words": words, "keep": keep, "penalty": code.penalty, "explained": code.explained,
-            "concepts": concepts.source, "dictionary_size": len(concepts), "template": template, "clip": str(clip) if isinstance(clip, str | Path) else "",
+            "concepts": concepts.source, "dictionary_size": len(concepts), "template": template,
+            "clip": str(clip) if isinstance(clip, str | Path) else "",
             "draws": draws if curves else 0, "seed": seed, "mean_of": {"dataset": listening.dataset.name, "clips": len(listening.dataset)},
             **identity(encoder)}  # fmt: skip
     return Explanation(tables, info, code, maps, masks, sounds, wave, policy.sample_rate, listening.errors)
-
-
-def contrast(clip: TokenMap, silence: TokenMap) -> Grid:
-    """Where the clip writes more of the text than silence does in the same cells."""
-    return (clip.total - silence.total).float().cpu()
 
 
 def centred_parts(listening: Listening, features: Tensor, longer: Tensor) -> tuple[Float[np.ndarray, "part d"], list[dict]]:
     """Every unit's part of x, and the constant's: they sum to the clip's gap-free embedding, of unit length."""
     encoder = listening.encoder
     with torch.no_grad():
-        _, shares, constant, *_ = shares_of(encoder, Pathways(encoder), features.to(encoder.device), longer.to(encoder.device))
-    parts = torch.cat([shares[0] - listening.shares.mean(0), constant - listening.constant.mean(0)]).double().numpy()
+        heard = shares_of(encoder, Pathways(encoder), features.to(encoder.device), longer.to(encoder.device))
+    parts = torch.cat([heard.shares[0] - listening.shares.mean(0), heard.constant - listening.constant.mean(0)]).double().numpy()
     length = float(np.linalg.norm(parts.sum(0)))
     if length < 1e-9:
         raise MeaningError("this sound is the mean sound, so nothing speaks for or against it")

@@ -1,7 +1,7 @@
 """Does a map show what the model listens to? Delete or insert cells of the model's input in the map's order, and watch the score.
 
 Deletion replaces the first cells of an order by the silence that the model knows (its input for a window of zeros); insertion starts from
-silence and puts them back. Invariants: with nothing deleted the score is the clip's own, with all deleted it is silence's; insertion likewise.
+silence and puts them back. Invariants: with nothing deleted the score is the clip's own, with all deleted silence's; insertion likewise.
 A faithful order makes deletion fall early and insertion rise early: the area between the two curves is large.
 """
 
@@ -20,12 +20,13 @@ from torch import Tensor
 from ..audio import Waveform
 from ..models import Encoder
 from .masks import Grid
+from .tokens import TokenMap, token_map
 
 FRACTIONS = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 AT_ONCE = 16
 DRAWN = ("random", "shifted")
 ORDERS = {
-    "shares": "cells by their exact share of the score",
+    "shares": "cells by their exact share of the score, above silence",
     "gradient": "cells by gradient × input",
     "loudness": "cells by how loud they are",
     "random": "cells in random order",
@@ -47,7 +48,7 @@ class Heard:
         """Cosines with the direction, a bounded number at a time."""
         with torch.no_grad():
             parts = [
-                self.encoder.encode(part.to(self.encoder.device, self.encoder.dtype), self.longer.expand(len(part)))
+                self.encoder.encode(part.to(self.encoder.device, self.encoder.dtype), self.longer.to(self.encoder.device).expand(len(part)))
                 for part in inputs.split(AT_ONCE)
             ]
         return F.cosine_similarity(torch.cat(parts).float().cpu(), self.direction.float().cpu()[None], dim=-1)
@@ -70,6 +71,21 @@ def pooled(values: Float[Tensor, "frame mel"], shape: tuple[int, int]) -> Grid:
     return torch.zeros(shape[0] * shape[1], dtype=values.dtype).index_add(0, numbers.flatten(), values.flatten()).view(shape)
 
 
+def loudness(heard: Heard, shape: tuple[int, int]) -> Grid:
+    """How far each cell lies above silence, in the units of the model's input; never negative."""
+    return pooled((heard.features - heard.silence).float()[0].mean(0), shape).clamp_min(0)
+
+
+def evidence(written: TokenMap, heard: Heard) -> Grid:
+    """Where a clip speaks for a text: its map above silence's. Coarse tokens are spread over their cells in proportion to loudness.
+
+    Sums to the clip's score above silence's. Cells below zero speak against the text.
+    """
+    silent = token_map(heard.encoder, heard.silence, torch.tensor([False]), heard.direction)
+    weights = loudness(heard, (written.constant.shape[0], written.constant.shape[1])).to(written.constant)
+    return written.above(silent, weights).float().cpu()
+
+
 def gradient_map(heard: Heard, shape: tuple[int, int]) -> Grid:
     """Gradient × input: the slope of the score at every cell of the input, times how far the cell is from silence."""
     encoder = heard.encoder
@@ -85,8 +101,7 @@ def orders(heard: Heard, shares: Grid, draws: int, seed: int) -> dict[str, list[
     """Cells from the first on, for every order; ``random`` and ``shifted`` several times, from the seed."""
     generator = torch.Generator().manual_seed(seed)
     shape = (shares.shape[0], shares.shape[1])
-    loud = pooled((heard.features - heard.silence).float()[0].mean(0), shape)
-    found = {"shares": [shares], "gradient": [gradient_map(heard, shape)], "loudness": [loud]}
+    found = {"shares": [shares], "gradient": [gradient_map(heard, shape)], "loudness": [loudness(heard, shape)]}
     found["random"] = [torch.rand(shape, generator=generator) for _ in range(draws)]
     moves = [[int(torch.randint(0, n, (1,), generator=generator)) for n in shape] for _ in range(draws)]
     found["shifted"] = [shares.roll(move, (0, 1)) for move in moves]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -95,23 +96,34 @@ def listen(
             parts.append(shares_of(encoder, ways, inputs.batch(rows), torch.from_numpy(inputs.longer[rows]).to(encoder.device)))
             told(len(rows))
     embeddings, shares, constant = (torch.cat([p[i] for p in parts]) for i in range(3))
-    helds = [p[3] for p in parts]
-    held = None if helds[0] is None else Held(torch.cat([h.ratio for h in helds]), torch.cat([h.scale for h in helds]))
-    weights = tuple(torch.cat(stage) for stage in zip(*(p[4] for p in parts), strict=True))
-    outputs = {unit: torch.cat([p[5][unit] for p in parts]) for unit in parts[0][5]}
+    helds = [p.held for p in parts if p.held is not None]
+    held = Held(torch.cat([h.ratio for h in helds]), torch.cat([h.scale for h in helds])) if helds else None
+    weights = tuple(torch.cat(stage) for stage in zip(*(p.weights for p in parts), strict=True))
+    outputs = {unit: torch.cat([p.outputs[unit] for p in parts]) for unit in parts[0].outputs}
     fit, test = halves(readable)
     return Listening(encoder, readable, inputs, embeddings, shares, constant, held, weights, outputs, fit, test, errors)
 
 
-def shares_of(encoder: Encoder, ways: Pathways, features: Tensor, longer: Tensor) -> tuple:
-    """Of one batch: unit-length embeddings, shares and constant, what was held, mean ω by stage, outputs by unit; all on the CPU."""
+class Batch(NamedTuple):
+    """What one batch gives, as in :class:`Listening`; all on the CPU."""
+
+    embeddings: Float[Tensor, "clip d"]
+    shares: Float[Tensor, "clip unit d"]
+    constant: Float[Tensor, "clip d"]
+    held: Held | None
+    weights: list[Float[Tensor, "clip _"]]
+    outputs: dict[Unit, Float[Tensor, "clip _"]]
+
+
+def shares_of(encoder: Encoder, ways: Pathways, features: Tensor, longer: Tensor) -> Batch:
+    """Run one batch; embeddings, shares and constant at the embedding's unit length."""
     recording = recorded(encoder, features.to(encoder.dtype), longer, DIRECT)
     direct = direct_shares(recording, ways)
     units, constant = direct.joint(ways.joint)
     length = recording.embedding.norm(dim=-1)
     held = None if direct.held is None else Held(direct.held.ratio.cpu(), direct.held.scale.cpu())
     weights = [w.mean(1).float().cpu() for w in ways.weights(recording)]
-    return (
+    return Batch(
         F.normalize(recording.embedding, dim=-1).float().cpu(),
         (units / length[:, None, None]).float().cpu(),
         (constant / length[:, None]).float().cpu(),

@@ -81,7 +81,7 @@ def plan(
     *,
     by: str = "shares",
     units: str = "heads mlps",
-    top: int = 8,
+    top: int = 24,
     dictionary: str | Sequence[str] | None = None,
     template: str = "plain",
 ) -> Plan:
@@ -109,7 +109,9 @@ def rank(listening: Listening, concepts: Concepts, text: str, units: Sequence[Un
     direction, index = concepts.directions[concepts.index(text)], [listening.encoder.units.index(u) for u in units]
     values, score = listening.shares[rows][:, index] @ direction, listening.embeddings[rows] @ direction
     if float(score.std()) == 0:
-        raise MeaningError(f"the scores of {len(rows)} clips with {text!r} do not vary, so no unit can be said to carry it; give other clips")
+        raise MeaningError(
+            f"the scores of {len(rows)} clips with {text!r} do not vary, so no unit can be said to carry it; give other clips"
+        )
     table = pd.concat([pd.DataFrame([place_of(u) for u in units]), movement(values, score)], axis=1)
     centred = listening.shares[rows][:, index] - listening.shares[rows][:, index].mean(0)
     table["explained"] = [explained(centred[:, i], direction) for i in range(len(units))]
@@ -117,6 +119,8 @@ def rank(listening: Listening, concepts: Concepts, text: str, units: Sequence[Un
     table = table.sort_values("share" if by == "shares" else "explained", ascending=False, ignore_index=True, kind="stable")
     # A unit whose share moves against the score would, if raised, lower it.
     table["chosen"] = (table.share > 0) & ((table.share > 0).cumsum() <= top)
+    if not table.chosen.any():
+        raise MeaningError(f"none of the chosen units moves clips towards {text!r}; name others (--units), or give other clips (--data)")
     return table
 
 

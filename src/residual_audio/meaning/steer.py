@@ -1,7 +1,7 @@
 r"""Steer an encoder by words: gains along text-aligned axes of the units that carry a text. Nothing is trained.
 
-The *gain* of a text that a change realises is the slope of its scores after on those before, over clips: 1 where nothing changed, 1 + α where
-all of what the scores vary by was raised by α. Scores are cosines with gap-free directions (:mod:`.concepts`).
+The *gain* of a text that a change realises is the slope of its scores after on those before, over clips: 1 where nothing changed, 1 + α
+where all of what the scores vary by was raised by α. Scores are cosines with gap-free directions (:mod:`.concepts`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ from .listening import Listening, listen
 from .plan import Plan, plan
 from .textaxes import steering
 
-CONTROLS = {"random axes": "the same units and gains, axes at random", "random units": "text-aligned axes of other units of the same stages"}
+CONTROLS = {
+    "random axes": "the same units and gains, axes at random",
+    "random units": "text-aligned axes of other units of the same stages",
+}
 STRONGEST = 4.0
 
 
@@ -52,6 +55,10 @@ class Steered(Result):
     def save(self, folder: str | Path, replace: bool = False) -> Path:
         """As an ordinary adapter, for ``attached``, ``fold`` and every ``--adapter``."""
         return save_adapter(folder, self.encoder, self.adapter, replace)
+
+    def write(self, folder: str | Path, replace: bool = False) -> Path:
+        """The adapter, and beside it the tables and the record."""
+        return super().write(self.save(folder, replace))
 
 
 def slopes(before: Float[np.ndarray, "clip text"], after: Float[np.ndarray, "clip text"]) -> Float[np.ndarray, "clip text"]:
@@ -84,7 +91,7 @@ def steer(
     dictionary: str | Sequence[str] | None = None,
     by: str = "shares",
     units: str = "heads mlps",
-    top: int = 8,
+    top: int = 24,
     template: str = "plain",
     controls: int = 19,
     seed: int = 0,
@@ -93,12 +100,15 @@ def steer(
 ) -> Steered:
     """Raise what the encoder hears of some texts and lower what it hears of others, without training; measured on clips held out.
 
-    In the ``top`` units of each text (:func:`.plan.rank`), the text-aligned axis gets the gain 1 + ``strength`` or 1 − ``strength``. ``data``:
-    the clips (default: sounds of the package); half of them choose, the other half measure. ``controls``: how often each control is drawn.
-    Where the encoder has no texts, texts name classes of ``data``. ``listening``: clips heard before, instead of ``data``.
+    In the ``top`` units of each text (:func:`.plan.rank`), the text-aligned axis gets the gain 1 + ``strength`` or 1 − ``strength``.
+    ``data``: the clips (default: sounds of the package); half of them choose, the other half measure. ``controls``: how often each
+    control is drawn. Where the encoder has no texts, texts name classes of ``data``. ``listening``: clips heard
+    before, instead of ``data``.
     """
     if not 0 <= strength <= STRONGEST:
-        raise MeaningError(f"a strength of {strength:g}: choose from 0, which changes nothing, to {STRONGEST:g}; 1 doubles more and mutes less")
+        raise MeaningError(
+            f"a strength of {strength:g}: choose from 0, which changes nothing, to {STRONGEST:g}; 1 doubles more and mutes less"
+        )
     if listening is None:
         listening = listen(encoder, data, seed=seed)
     made = plan(listening, more, less, by=by, units=units, top=top, dictionary=dictionary, template=template)
@@ -121,7 +131,7 @@ def unit_table(made: Plan) -> pd.DataFrame:
 
 
 def control_adapters(made: Plan, adapter: ResiDual, units: str, strength: float, count: int, seed: int) -> dict[str, list[ResiDual]]:
-    """Seeded: random orthonormal axes in the same units with the same gains; and each text's own axes in as many other units of the same stages."""
+    """Seeded: random orthonormal axes in the same units with the same gains; each text's own axes in as many other units of its stages."""
     generator = torch.Generator().manual_seed(seed)
     rng = np.random.default_rng(seed)
     listening = made.listening
@@ -149,7 +159,7 @@ def random_axes(like: Float[torch.Tensor, "unit axis d"], generator: torch.Gener
 def effects(
     made: Plan, adapter: ResiDual, drawn: dict[str, list[ResiDual]], seed: int, advance: Callable[[int], object] | None = None
 ) -> dict[str, pd.DataFrame]:
-    """The gain that every concept got on the clips of ``test``, and the targets against the others, for the adapter and for each control."""
+    """The gain that every concept got on the clips of ``test``, and the targets against the others, for the adapter and each control."""
     listening, concepts = made.listening, made.concepts
     every = [adapter, *(one for some in drawn.values() for one in some)]
     held = replace(listening.inputs, values=listening.inputs.values[listening.test], longer=listening.inputs.longer[listening.test])
@@ -188,9 +198,7 @@ def effects(
     return {"steer_concepts": table, "steer_summary": summary(rows_of, targets, signs, groups, seed)}
 
 
-def summary(
-    changed: dict[str, list[np.ndarray]], targets: np.ndarray, signs: np.ndarray, groups: Sequence[str], seed: int
-) -> pd.DataFrame:
+def summary(changed: dict[str, list[np.ndarray]], targets: np.ndarray, signs: np.ndarray, groups: Sequence[str], seed: int) -> pd.DataFrame:
     """One row for the steered model and one per control. ``target``: the mean change of the targets' gains in the wanted sense; ``others``:
     the mean size of the change of all other concepts; ``difference`` of the two, with a 95 % interval over groups of clips (steered) or
     over the draws of a control. ``p``: the share of draws, this one included, whose difference reaches that of the steered model."""

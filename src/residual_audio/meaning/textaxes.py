@@ -1,7 +1,7 @@
 r"""Text-aligned axes: the direction of a unit's own output by which it writes a text into the embedding, and gains along it.
 
-A unit's token z adds $\omega\langle w, z\rangle$ to the cosine with a text, where w is the text pulled back through the joint projection, the
-norms and merges (held) and the unit's own output projection. A gain g along the unit vector of w, about the unit's mean μ,
+A unit's token z adds $\omega\langle w, z\rangle$ to the cosine with a text, where w is the text pulled back through the joint projection,
+the norms and merges (held) and the unit's own output projection. A gain g along the unit vector of w, about the unit's mean μ,
 
 .. math:: y = z + (g - 1)\,\hat w \hat w^\top (z - \mu) \quad\Rightarrow\quad \langle w, y - \mu\rangle = g\,\langle w, z - \mu\rangle,
 
@@ -25,7 +25,6 @@ from ..models.pathways import Pathways
 from ..units import Unit
 from .listening import Listening, only_fit
 from .tokens import pull_back
-
 
 # Of each unit: axes of unit length, and by how much the gain along each differs from 1.
 Changes = dict[Unit, list[tuple[Tensor, float]]]

@@ -44,16 +44,35 @@ class TokenMap:
             total = total + spread(self.maps[self.units.index(unit)], total.shape)
         return total
 
+    def above(self, other: TokenMap, weights: Float[Tensor, "frequency time"]) -> Float[Tensor, "frequency time"]:
+        """Where this clip writes more than another: a coarse token's surplus is spread in proportion to ``weights``.
+
+        Sums to the difference of the two scores.
+        """
+        surplus = self.constant - other.constant
+        for own, others in zip(self.maps, other.maps, strict=True):
+            surplus = surplus + spread(own - others, tuple(surplus.shape), weights)
+        return surplus
+
     @property
     def total(self) -> Float[Tensor, "frequency time"]:
         """All units and the constant: sums to the score."""
         return self.of() + self.constant
 
 
-def spread(coarse: Float[Tensor, "f t"], shape: tuple[int, ...]) -> Float[Tensor, "frequency time"]:
-    """Each value dealt out evenly to the cells it covers; the sum stays."""
+def spread(
+    coarse: Float[Tensor, "f t"], shape: tuple[int, ...], weights: Float[Tensor, "frequency time"] | None = None
+) -> Float[Tensor, "frequency time"]:
+    """Each value dealt out to the cells it covers, evenly or in proportion to ``weights`` (none negative); the sum stays."""
     rows, columns = shape[0] // coarse.shape[0], shape[1] // coarse.shape[1]
-    return coarse.repeat_interleave(rows, 0).repeat_interleave(columns, 1) / (rows * columns)
+
+    def over(values: Tensor) -> Tensor:
+        return values.repeat_interleave(rows, 0).repeat_interleave(columns, 1)
+
+    if weights is None:
+        return over(coarse) / (rows * columns)
+    total = over(weights.unflatten(0, (-1, rows)).unflatten(2, (-1, columns)).sum((1, 3)))
+    return over(coarse) * torch.where(total > 0, weights / total.clamp_min(1e-30), 1 / (rows * columns))
 
 
 def pull_back(direction: Float[Tensor, " joint"], joint: JointWeights | None, held: Held | None) -> Float[Tensor, "clip d"]:

@@ -162,7 +162,7 @@ class Encoder(ABC):
 
     def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
         """Texts → embeddings in the joint space, not normalised."""
-        raise EncoderError(f"{self.name} has no text side; classify with class centroids instead of prompts (--classifier centroid)")
+        raise EncoderError(f"{self.name} has no text side; classify with class centroids instead of prompts (--classifier centroids)")
 
     @property
     def has_text(self) -> bool:

@@ -24,6 +24,7 @@ def isotropic_site(block: int, heads: int, attention: str, projection: str, mlp:
 class IsotropicEncoder(Encoder):
     """What encoders of one resolution share: how a block is called."""
 
-    def run_block(self, site: BlockSite, stream: Float[Tensor, "clip token width"]) -> Float[Tensor, "clip token width"]:
+    def run_block(self, site: BlockSite, stream: Float[Tensor, "clip token width"]) -> Float[Tensor, "clip kept width"]:
+        """As many tokens come out as went in, unless some are dropped on the way (:func:`dropping`)."""
         after: Tensor = self.module.get_submodule(site.module)(stream, None)
         return after

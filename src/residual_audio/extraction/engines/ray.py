@@ -90,7 +90,8 @@ def check_place(plan: Plan) -> None:
 
 
 def attempts_actor(ray: Any) -> Any:
-    """Counts how often each shard was begun, in a process of its own that outlives the workers."""
+    """Counts how often each shard was begun, in a process of its own that outlives the workers. If its own machine is lost, it is begun
+    anew elsewhere, and counts from zero."""
 
     # A class of this function travels by value, so that its process need not load torch and the package. A type checker's
     # wrapper could not travel.
@@ -103,7 +104,7 @@ def attempts_actor(ray: Any) -> Any:
             self.begun[number] = self.begun.get(number, 0) + 1
             return self.begun[number]
 
-    return ray.remote(num_cpus=0)(Attempts).remote()
+    return ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Attempts).remote()
 
 
 class ShardActor:
@@ -179,7 +180,8 @@ def run(
             fn_constructor_args=(plan, attempts_actor(ray)),
             batch_size=1,
             batch_format="pyarrow",
-            compute=ray.data.ActorPoolStrategy(size=min(actors or max(1, places), len(jobs))),
+            # Two shards per actor, one at work and one waiting: a lost machine takes no more with it, and the rest stays to be shared out.
+            compute=ray.data.ActorPoolStrategy(size=min(actors or max(1, places), len(jobs)), max_tasks_in_flight_per_actor=2),
             num_cpus=cpus_per_actor,
             num_gpus=gpus_per_actor,
         )
