@@ -72,6 +72,11 @@ def dinov2_dir(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def exported_path(whisper_dir, tmp_path_factory) -> Path:
+    return checkpoints.exported(whisper_dir, tmp_path_factory.mktemp("exported"))
+
+
+@pytest.fixture(scope="session")
 def image_folder(tmp_path_factory) -> Path:
     return pictures.folder(tmp_path_factory.mktemp("pictures"))
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .evaluation import zero_shot
     from .evaluation.over_time import over_time
     from .evaluation.retrieval import retrieve
+    from .exporting.export import export
     from .extraction import Run, extract
     from .meaning import ask, describe, explain, listen, steer
     from .models import load_encoder
@@ -58,6 +59,7 @@ __all__ = [
     "describe",
     "draw",
     "explain",
+    "export",
     "extract",
     "few_shot",
     "fold",
@@ -86,6 +88,7 @@ __getattr__, __dir__ = lazily(
         "zero_shot": ".evaluation",
         "over_time": ".evaluation.over_time",
         "retrieve": ".evaluation.retrieval",
+        "export": ".exporting.export",
         "extract": ".extraction",
         "Run": ".extraction",
         "analyze": ".analysis",

@@ -14,8 +14,9 @@ from ..audio import Preprocessing
 from ..audio.decode import HIGHEST_RATE
 from ..options import OptionError, option_specs
 from .encoder import Encoder, EncoderError
-from .files import pinned
-from .loading import Loaded, Loading, split_revision
+from .files import file_digest, local_revision, pinned
+from .loading import Loaded, Loading, Running, split_revision
+from .precision import chosen_precision
 from .registry import ENCODERS, EncoderKind, known_models
 
 LONGEST_WINDOW = 600  # seconds
@@ -29,23 +30,31 @@ def load_encoder(
     crop: str | None = None,
     pad: str | None = None,
     fast: bool = True,
+    precision: str = "float32",
 ) -> Encoder:
     """Open an encoder by name, hub repository (``REPO`` or, pinned, ``REPO@COMMIT``), directory, or ``.pth`` or ``.pt`` file.
 
     ``seconds`` chooses the window of an encoder whose window can be chosen (Whisper); ``crop`` (start, centre,
     windows) and ``pad`` (repeatpad, repeat, pad) replace the checkpoint's own length policy. ``fast`` runs HTS-AT's
     attention fused: the same numbers to rounding, in less time; the others have a fused attention of their own.
-    An option that the encoder does not read is an error.
+    ``precision``: of products (:mod:`.narrow`): float32, bf16, or auto, which is bf16 where this machine is faster with it;
+    ``encoder.precision`` says which. An option that the encoder does not read is an error.
     """
     from .fused import fuse_attention  # loads transformers, which reading a run does not need
+    from .narrow import narrow
 
     source, options = str(name_or_path), Loading(seconds, crop, pad, fast)
+    Running(precision=precision)  # checks the word
+    chosen = chosen_precision(precision, torch.device(device))
     kind = recognise(source)
     check_read(kind, source, options)
     encoder = kind.open(source, device, options)
     check_policy(encoder)
     if options.fast:
         fuse_attention(encoder.module)
+    if chosen == "bf16":
+        narrow(encoder)
+    encoder.precision = chosen
     if isinstance(encoder.policy, Preprocessing):
         if encoder.policy.fusion and options.crop is not None:
             raise OptionError(f"--crop does nothing for {source}: its feature fusion sees the whole clip; leave it out")
@@ -128,6 +137,15 @@ def read_model_type(source: str) -> str | None:
             "Check the spelling, or download it once while online (HF_HOME says where), or pass a local directory."
         ) from error
     return config.get("model_type")
+
+
+def revision_here(source: str) -> str | None:
+    """The revision of what lies at a path or in the package, without opening it; None for what the hub has."""
+    kind = next((kind for kind in ENCODERS.values() if split_revision(source)[0] in kind.own_names), None)
+    path = Path(source).expanduser() if kind is None else kind.home
+    if path is None or not path.exists():
+        return None
+    return local_revision(path) if path.is_dir() else file_digest(path)
 
 
 def address_of(source: str) -> str:
