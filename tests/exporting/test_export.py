@@ -175,7 +175,7 @@ def test_microsofts_text_side_goes_along(msclap_path, tmp_path, sound_files):
 
 def test_the_precision_of_a_file_is_its_own(written, opened):
     assert opened.precision == load_encoder(written.path, precision="auto").precision == "float32"
-    with pytest.raises(OptionError, match=r"--precision bf16: .*tiny.onnx was written in float32; leave it out, or export it in bf16"):
+    with pytest.raises(OptionError, match=r"--precision bf16: .*tiny.onnx was exported in float32; leave it out, or export it in bf16"):
         load_encoder(written.path, precision="bf16")
 
 
