@@ -8,6 +8,7 @@ imports it. Packages that only the older code needs (einops) have to be importab
     fails before     the attack works on the older code, or it is refused in a way that the test does not accept
     is not there     the test asks for a function, an option or a file that the older code does not have
     passes before    a guard for what already held
+    not collected    the whole file is about something that the older commit does not have (a lock file, a module)
 """
 
 from __future__ import annotations

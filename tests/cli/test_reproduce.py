@@ -19,9 +19,10 @@ from residual_audio.analysis.dimension import estimate_dimensions
 from residual_audio.data import load_dataset
 from residual_audio.report.figures import draw
 from residual_audio.reproduction.adapted import last_groups, stage_sets
+from residual_audio.reproduction.bench import Bench
 from residual_audio.reproduction.draws import drawn, evenly, in_random_folds
 from residual_audio.reproduction.findings import FINDINGS
-from residual_audio.reproduction.reproduce import reproduce
+from residual_audio.reproduction.reproduce import reproduce, told_apart
 from residual_audio.reproduction.targets import DATA, TARGETS
 from residual_audio.units import UnitTable
 
@@ -241,12 +242,9 @@ def test_folders_of_one_name_are_datasets_of_their_own(tmp_path):
             place.mkdir(parents=True, exist_ok=True)
             soundfile.write(place / f"{i}.wav", 0.05 * np.random.default_rng(10 * seed + i).standard_normal(4000), RATE)
     names = [f"folder:{tmp_path}/{home}/drums" for home in homes]
-    found = reproduce(
-        ["seed1-1"], ra.load_encoder, lambda name, several: load_dataset(name), tmp_path / "out", models=["tiny"], datasets=names,
-        published=False, protocol="ours",
-    )  # fmt: skip
-    assert found.errors == {}
-    runs = [ra.Run.open(folder) for folder in sorted((tmp_path / "out" / "tiny" / "runs").iterdir())]
+    data = told_apart({name: load_dataset(name) for name in names})
+    bench = Bench(ra.load_encoder("tiny"), data, tmp_path / "out")
+    runs = [bench.run(one) for one in data.values()]
     assert sorted(str(Path(run.clips.path[0]).parents[2].relative_to(tmp_path)) for run in runs) == list(homes)
 
 

@@ -21,7 +21,8 @@ from safetensors.torch import load_file
 NURSERY = """
 import os, shlex, sys
 import residual_audio.cli, residual_audio.adaptation.adapt, residual_audio.comparison.compare, residual_audio.extraction
-import residual_audio.models.encoders.clap, residual_audio.report.figures
+import residual_audio.models.encoders.clap, residual_audio.report.figures.style
+residual_audio.report.figures.style.DPI = 50  # figures are not compared
 print("ready", flush=True)
 for line in sys.stdin:
     child = os.fork()
