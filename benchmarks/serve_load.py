@@ -1,4 +1,4 @@
-"""Many people on one server: 50 clients for a minute on loopback, mixed requests; errors and latencies of each.
+"""Many people on one server: 50 clients for a minute on loopback, mixed requests; errors and latencies of each, and of one client alone.
 
     python benchmarks/serve_load.py [--clients 50] [--seconds 60] [--think 1.0]
 
@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-START_SECONDS = 900
+START_SECONDS, ALONE = 900, 7
 # How often each is asked for, of a hundred.
 MIX = {"page": 2, "list": 8, "clip": 10, "equalise": 30, "upload": 8, "scores": 14, "shares": 8, "map": 6, "ask": 8, "label": 6}
 
@@ -116,9 +116,10 @@ def main() -> None:
         process, port = started(Path(home) / "live")
         try:
             record: dict[str, list[tuple[float, int]]] = defaultdict(list)
-            warm = Client(0, port, 0, 0, defaultdict(list))
-            for kind in MIX:  # the first of each makes what the others share
-                warm.once(kind)
+            alone = Client(0, port, 0, 0, defaultdict(list))
+            for kind in MIX:
+                for _ in range(ALONE + 1):  # the first of each makes what the others share
+                    alone.once(kind)
             until = time.perf_counter() + given.seconds
             clients = [Client(n, port, until, given.think, record) for n in range(given.clients)]
             for client in clients:
@@ -130,13 +131,14 @@ def main() -> None:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=60)
     print(f"{given.clients} clients, {given.seconds:g} s, {given.think:g} s between requests; the server has {memory:.0f} MB\n")
-    print("| request | number | errors | median ms | p95 ms |\n|---|---|---|---|---|")
+    print("| request | one client alone, median ms | number | errors | median ms | p95 ms |\n|---|---|---|---|---|---|")
     total = [one for some in record.values() for one in some]
     for kind, some in [*((kind, record[kind]) for kind in MIX), ("all", total)]:
         times = np.array([seconds for seconds, _ in some]) * 1000
         errors = sum(not 200 <= status < 300 for _, status in some)
         if len(times):
-            print(f"| {kind} | {len(some)} | {errors} | {np.median(times):.0f} | {np.percentile(times, 95):.0f} |")
+            one = f"{1000 * np.median([seconds for seconds, _ in alone.record[kind][1:]]):.0f}" if kind in alone.record else ""
+            print(f"| {kind} | {one} | {len(some)} | {errors} | {np.median(times):.0f} | {np.percentile(times, 95):.0f} |")
 
 
 if __name__ == "__main__":

@@ -217,11 +217,8 @@ def open_model(model: str, machine: Machine, loading: Any = None) -> Encoder:
     choices = asdict(loading) if loading is not None else {}
     with errors.status(Text(f"opening {model} …")) if errors.is_terminal else nullcontext():
         encoder = load_encoder(model, machine.device, **choices)
-    if choices.get("precision") == "auto":
-        from ..models.opening import recognise
+    if choices.get("precision") == "auto" and encoder.replays is None:
         from ..models.precision import explained
 
-        written = f"{encoder.precision}: the file was written in it"
-        why = written if recognise(model).own_precision else explained(encoder.precision, encoder.device)
-        errors.print(Text(f"precision {why}"), soft_wrap=True)
+        errors.print(Text(f"precision {explained(encoder.precision, encoder.device)}"), soft_wrap=True)
     return encoder

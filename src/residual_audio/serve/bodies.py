@@ -20,7 +20,7 @@ Text = Annotated[str, Field(min_length=1, max_length=TEXT)]
 
 class SettingBody(Asking):
     adapter: Name | None = None
-    strength: float = Field(1.0, ge=0, le=1)
+    strength: float = Field(default=1.0, ge=0, le=1)
     gains: dict[Annotated[str, Field(max_length=24)], float] = Field(default_factory=dict, max_length=GAINS)
 
     def read(self) -> Setting:
@@ -34,8 +34,8 @@ class ScoresBody(Asking):
 
 class TowardsBody(Asking):
     text: Text | None = None
-    number: int | None = Field(None, alias="class")
-    units: str = Field("all", max_length=400)
+    number: int | None = Field(default=None, alias="class")
+    units: str = Field(default="all", max_length=400)
     setting: SettingBody = SettingBody()
 
 
@@ -46,13 +46,13 @@ class TextBody(Asking):
 class SteerBody(Asking):
     more: list[Text] = Field(default_factory=list, max_length=TEXTS)
     less: list[Text] = Field(default_factory=list, max_length=TEXTS)
-    strength: float = Field(1.0, ge=0, le=STRENGTH)
-    controls: int = Field(9, ge=0, le=99)
+    strength: float = Field(default=1.0, ge=0, le=STRENGTH)
+    controls: int = Field(default=9, ge=0, le=99)
 
 
 class ExplainBody(Asking):
     text: Text | None = None
-    number: int | None = Field(None, alias="class")
+    number: int | None = Field(default=None, alias="class")
     curves: bool = False
 
 
@@ -63,7 +63,7 @@ class SaveBody(Asking):
 
 
 class LabelBody(Asking):
-    sound: str | None = Field(None, max_length=40)
+    sound: str | None = Field(default=None, max_length=40)
     row: int | None = None
     label: Annotated[str, Field(max_length=4 * LABEL)] | None
 
@@ -71,7 +71,7 @@ class LabelBody(Asking):
 class JobBody(Asking):
     name: Name
     dataset: Name | None = None
-    method: str = Field("residual", max_length=40)
-    units: str | None = Field(None, max_length=400)
-    epochs: int | None = Field(None, ge=1, le=200)
+    method: str = Field(default="residual", max_length=40)
+    units: str | None = Field(default=None, max_length=400)
+    epochs: int | None = Field(default=None, ge=1, le=200)
     replace: bool = False
