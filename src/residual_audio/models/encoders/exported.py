@@ -106,7 +106,6 @@ class ExportedEncoder(Encoder):
     ) -> None:
         self.name, self.revision, self.sheet, self.graph, self._text = name, revision, sheet, graph, text
         self.module = NoNetwork(name)
-        self.precision = str(sheet.get("precision", "float32"))
         try:
             self.policy = policy_of(sheet)
             self.units = UnitTable(**{k: tupled(v) for k, v in sheet["units"].items()})
