@@ -105,7 +105,7 @@ class ExportedEncoder(Encoder):
         self, name: str, sheet: dict[str, Any], graph: Graph, text: Callable[[], tuple[dict[str, Any], Graph]] | None, revision: str = ""
     ) -> None:
         self.name, self.revision, self.sheet, self.graph, self._text = name, revision, sheet, graph, text
-        self.module, self.precision = NoNetwork(name), str(sheet.get("precision", "float32"))
+        self.module = NoNetwork(name)
         try:
             self.policy = policy_of(sheet)
             self.units = UnitTable(**{k: tupled(v) for k, v in sheet["units"].items()})
