@@ -4,66 +4,90 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import soundfile
 import soxr
 import torch
-from common import full_size_checkpoint, write_sounds
+from common import alternated, bar, full_size_checkpoint, machine, write_sounds
 from transformers import ClapFeatureExtractor, ClapModel
 
 from residual_audio.data import load_dataset
-from residual_audio.extraction import extract
+from residual_audio.extraction import Run, extract
 from residual_audio.models import load_encoder
+from residual_audio.models.precision import bf16_ratio
+
+BARS = {"float32": 1.4, "bf16": 2.0}
 
 
-def by_hooks(checkpoint: Path, paths: list[Path], batch_size: int, out: Path) -> np.ndarray:
+class ByHooks:
     """The notebook way: read, resample, extract features, run the eager model, mean-pool in hooks, save."""
-    model = ClapModel.from_pretrained(checkpoint, dtype=torch.float32).eval()
-    extractor = ClapFeatureExtractor.from_pretrained(checkpoint)
-    pooled: dict[str, list[torch.Tensor]] = {}
-    for name, module in model.audio_model.named_modules():
-        if name.endswith("attention.output.dense"):
-            module.register_forward_pre_hook(
-                lambda m, a, name=name: pooled.setdefault(name, []).append(a[0].reshape(len(batch), -1, a[0].shape[-1]).mean(1))
-            )
-    for i in range(0, len(paths), batch_size):
-        batch = []
-        for path in paths[i : i + batch_size]:
-            wave, rate = soundfile.read(path, dtype="float32")
-            batch.append(soxr.resample(wave, rate, extractor.sampling_rate))
-        inputs = extractor(batch, sampling_rate=extractor.sampling_rate, return_tensors="pt")
-        with torch.inference_mode():
-            model.get_audio_features(input_features=inputs["input_features"].float(), is_longer=inputs["is_longer"])
-    heads = torch.cat([torch.cat(parts).reshape(len(paths), -1, 24) for parts in pooled.values()], 1)
-    np.save(out, heads.numpy())
-    return heads.numpy()
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.model = ClapModel.from_pretrained(checkpoint, dtype=torch.float32).eval()
+        self.extractor = ClapFeatureExtractor.from_pretrained(checkpoint)
+        self.pooled: dict[str, list[torch.Tensor]] = {}
+        for name, module in self.model.audio_model.named_modules():
+            if name.endswith("attention.output.dense"):
+                module.register_forward_pre_hook(lambda m, a, name=name: self.see(name, a[0]))
+
+    def see(self, name: str, heads: torch.Tensor) -> None:
+        self.pooled.setdefault(name, []).append(heads.reshape(self.clips, -1, heads.shape[-1]).mean(1))
+
+    def run(self, paths: list[Path], batch_size: int, out: Path) -> None:
+        self.pooled.clear()
+        for i in range(0, len(paths), batch_size):
+            batch = []
+            for path in paths[i : i + batch_size]:
+                wave, rate = soundfile.read(path, dtype="float32")
+                batch.append(soxr.resample(wave, rate, self.extractor.sampling_rate))
+            self.clips = len(batch)
+            inputs = self.extractor(batch, sampling_rate=self.extractor.sampling_rate, return_tensors="pt")
+            with torch.inference_mode():
+                self.model.get_audio_features(input_features=inputs["input_features"].float(), is_longer=inputs["is_longer"])
+        heads = torch.cat([torch.cat(parts).reshape(len(paths), -1, 24) for parts in self.pooled.values()], 1)
+        np.save(out, heads.numpy())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clips", type=int, default=64)
     parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=2)
     args = parser.parse_args()
+    able = bf16_ratio() is not None
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         checkpoint = full_size_checkpoint(folder / "checkpoint")
-        paths = write_sounds(folder / "clips" / "noise", args.clips)
-        encoder, data = load_encoder(checkpoint), load_dataset(f"folder:{folder / 'clips'}")
-        extract(encoder, data.limited(args.batch_size), folder / "warm", batch_size=args.batch_size)
-        start = time.perf_counter()
-        run = extract(encoder, data, folder / "run", batch_size=args.batch_size)
-        ours = time.perf_counter() - start
-        start = time.perf_counter()
-        theirs_heads = by_hooks(checkpoint, paths, args.batch_size, folder / "heads.npy")
-        theirs = time.perf_counter() - start
-        difference = np.abs(run.heads[:].numpy() - theirs_heads).max()
-    print(f"{args.clips} files of 5 s, full-size HTS-AT, batch {args.batch_size}, {torch.get_num_threads()} threads")
-    print(f"extractor + ClapModel + hooks  {1e3 * theirs / args.clips:7.1f} ms per clip")
-    print(f"residual-audio extract         {1e3 * ours / args.clips:7.1f} ms per clip   {theirs / ours:.2f} × faster")
-    print(f"heads differ by at most {difference:.1e}")
+        paths, data = write_sounds(folder / "clips" / "noise", args.clips), load_dataset(f"folder:{folder / 'clips'}")
+        encoders = {p: load_encoder(checkpoint, precision=p) for p in ("float32", *(("bf16",) if able else ()))}
+        theirs, number = ByHooks(checkpoint), count()
+
+        def ours(precision: str) -> None:
+            made[precision] = extract(encoders[precision], data, folder / f"run{next(number)}", batch_size=args.batch_size)
+
+        made: dict[str, Run] = {}
+        runs = {"theirs": lambda: theirs.run(paths, args.batch_size, folder / "heads.npy")}
+        runs |= {p: lambda p=p: ours(p) for p in encoders}
+        best = alternated(runs, args.rounds)
+        reference = np.load(folder / "heads.npy")
+        print(f"{args.clips} files of 5 s, full-size HTS-AT, batch {args.batch_size}, {machine()}")
+        print("best of each on the clock, and in seconds of CPU; loading the model is not counted on either side")
+        for name, took in best.items():
+            shown = "extractor + ClapModel + hooks" if name == "theirs" else f"residual-audio extract, {name}"
+            times = f"{1e3 * took.wall / args.clips:7.1f} ms, {1e3 * took.cpu / args.clips:7.1f} ms of CPU per clip"
+            told = (
+                ""
+                if name == "theirs"
+                else f"   {best['theirs'].cpu / took.cpu:.2f} × faster ({best['theirs'].wall / took.wall:.2f} on the clock)"
+            )
+            print(f"{shown:34s} {times}{told}")
+        for precision, run in made.items():
+            off = np.abs(run.heads[:].numpy() - reference)
+            print(f"heads in {precision} differ by at most {off.max():.1e}, relative {np.linalg.norm(off) / np.linalg.norm(reference):.1e}")
+            print(bar(f"files to store, {precision}", best["theirs"].cpu / best[precision].cpu, BARS[precision], at_most=False))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What recording costs, on ready-made mels: against the same forward without it, and against transformers' bare forward."""
+"""What recording costs, on ready-made mels, in float32 and bf16: against the same forward without it, and transformers' bare forward."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from common import alternate, full_size_checkpoint
+from common import alternated, bar, full_size_checkpoint, machine
 
 from residual_audio.extraction.capture import Capture
 from residual_audio.models import Encoder, load_encoder
+from residual_audio.models.precision import bf16_ratio
+
+RECORDED = "head+moments+embedding"
+BAR = 0.58  # bf16 with recording, of transformers' bare float32 forward
 
 
 def products_alone(encoder: Encoder, mel: torch.Tensor, longer: torch.Tensor) -> Callable[[], object]:
@@ -38,34 +42,40 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--compile", action="store_true", help="also time torch.compile's forward (about 80 s to compile)")
     args = parser.parse_args()
+    able = bf16_ratio() is not None
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = full_size_checkpoint(Path(folder))
-        eager, fused, compiled = load_encoder(checkpoint, fast=False), load_encoder(checkpoint), load_encoder(checkpoint, fast=False)
+        eager, fused = load_encoder(checkpoint, fast=False), load_encoder(checkpoint)
+        encoders = {"eager": eager, "fused": fused, **({"bf16": load_encoder(checkpoint, precision="bf16")} if able else {})}
+        compiled = load_encoder(checkpoint, fast=False) if args.compile else None
     mel, longer = torch.randn(args.batch_size, 1, 1001, 64) * 10 - 30, torch.zeros(args.batch_size, dtype=torch.bool)
     plain = ("head", "moments", "embedding")
-    captures = {
-        "eager, head+moments+embedding": Capture(eager, plain),
-        "eager, and direct": Capture(eager, (*plain, "direct")),
-        "fused, head+moments+embedding": Capture(fused, plain),
-        "fused, and direct": Capture(fused, (*plain, "direct")),
-    }
 
     def bare(encoder):
         with torch.inference_mode():
             encoder.encode(mel, longer)
 
-    runs = {"eager, bare": lambda: bare(eager), "fused, bare": lambda: bare(fused)}
-    runs |= {name: lambda c=c: c.run(mel, longer) for name, c in captures.items()}
-    if args.compile:
+    runs = {f"{name}, bare": lambda e=e: bare(e) for name, e in encoders.items()}
+    for what, granularity in ((RECORDED, plain), ("and direct", (*plain, "direct"))):
+        runs |= {f"{name}, {what}": lambda c=Capture(e, granularity): c.run(mel, longer) for name, e in encoders.items()}
+    if compiled is not None:
         compiled.module.audio_model.forward = torch.compile(compiled.module.audio_model.forward)
         runs["compiled, bare"] = lambda: bare(compiled)
     runs["eager, matrix products alone"] = products_alone(eager, mel, longer)
-    best = alternate(runs, args.rounds)
-    print(f"full-size HTS-AT, random weights, batch {args.batch_size}, {torch.get_num_threads()} threads")
-    for name, seconds in best.items():
-        own = best[name.split(",")[0] + ", bare"]
-        times = f"{seconds / own:5.2f} × its bare forward   {seconds / best['eager, bare']:5.2f} × transformers'"
-        print(f"{name:32s} {1e3 * seconds / args.batch_size:7.1f} ms per clip   {times}")
+    best = alternated(runs, args.rounds)
+    print(f"full-size HTS-AT, random weights, batch {args.batch_size}, {machine()}")
+    print("best of each on the clock, and in seconds of CPU; ratios are of seconds of CPU")
+    for name, took in best.items():
+        own, theirs = best[name.split(",")[0] + ", bare"], best["eager, bare"]
+        wall, cpu = (1e3 * seconds / args.batch_size for seconds in took)
+        ratios = f"{took.cpu / own.cpu:5.2f} × its bare forward   {took.cpu / theirs.cpu:5.2f} × transformers'"
+        print(f"{name:32s} {wall:7.1f} ms, {cpu:7.1f} ms of CPU per clip   {ratios} ({took.wall / theirs.wall:.2f} on the clock)")
+    if able:
+        print(
+            bar("bf16 with recording, of transformers' bare float32 forward", best[f"bf16, {RECORDED}"].cpu / best["eager, bare"].cpu, BAR)
+        )
+    else:
+        print("this CPU has no bf16: float32 only")
 
 
 if __name__ == "__main__":

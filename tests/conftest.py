@@ -21,6 +21,7 @@ import soundfile  # noqa: E402
 import torch  # noqa: E402
 
 from tests.helpers import checkpoints, pictures, published  # noqa: E402
+from tests.helpers.browser import browser, chromium  # noqa: E402, F401
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -68,6 +69,11 @@ def vit_dir(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def dinov2_dir(tmp_path_factory) -> Path:
     return checkpoints.dinov2(tmp_path_factory.mktemp("dinov2"))
+
+
+@pytest.fixture(scope="session")
+def exported_path(whisper_dir, tmp_path_factory) -> Path:
+    return checkpoints.exported(whisper_dir, tmp_path_factory.mktemp("exported"))
 
 
 @pytest.fixture(scope="session")

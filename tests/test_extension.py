@@ -4,6 +4,7 @@ The package is copied, seven files are added, nothing else is touched, and every
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -131,7 +132,9 @@ from io import StringIO
 from pathlib import Path
 
 from residual_audio.cli import app
+from residual_audio.report.figures import style
 
+style.DPI = 50
 said, out = {}, Path(sys.argv[1])
 for name, words in json.loads(sys.argv[2]).items():
     text = StringIO()
@@ -162,7 +165,7 @@ def toys(tmp_path_factory):
         "zero-shot --help": ["zero-shot", "--help"],
         "zero-shot": ["zero-shot", "toy-model", "toy-sounds", "--classifier", "toy-classifier"],
         "extract": ["extract", "toy-model", "toy-sounds", "--out", run],
-        "analyze": ["analyze", run],
+        "analyze": ["analyze", run, "--draws", "0"],
         "compare": [
             "compare",
             "toy-model",
@@ -183,6 +186,7 @@ def toys(tmp_path_factory):
     }
     words = [sys.executable, "-c", PROGRAM, str(home), json.dumps(commands)]
     env = {"PYTHONPATH": str(home), "COLUMNS": "300", "PATH": "/usr/bin:/bin", "HOME": str(home), "HF_HUB_OFFLINE": "1"}
+    env |= {name: os.environ[name] for name in ("OMP_NUM_THREADS",) if name in os.environ}
     done = subprocess.run(words, capture_output=True, text=True, env=env, cwd=home, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return home, json.loads((home / "said.json").read_text())

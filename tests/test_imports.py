@@ -30,8 +30,8 @@ ROOMS = (
         "spectra",
         "models",
     ),
-    *("extraction", "analysis", "evaluation", "ablation", "adaptation", "meaning", "comparison", "reproduction", "report"),
-    *("peft", "hear", "mteb", "cli"),
+    *("extraction", "analysis", "evaluation", "exporting", "ablation", "adaptation", "meaning", "comparison", "reproduction"),
+    *("report", "serve", "peft", "hear", "mteb", "cli"),
 )
 # Arrays and tables in, arrays and tables out: these never see a model, a store or a sound.
 PURE = {"audio", "images", "data", "models", "extraction"}

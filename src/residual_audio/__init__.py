@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from .evaluation import zero_shot
     from .evaluation.over_time import over_time
     from .evaluation.retrieval import retrieve
+    from .exporting.export import export
     from .extraction import Run, extract
     from .meaning import ask, describe, explain, listen, steer
     from .models import load_encoder
     from .mteb import to_mteb
     from .report.figures import draw
     from .report.page import report
+    from .serve import serve
 
 try:
     __version__ = version("residual-audio")
@@ -57,6 +59,7 @@ __all__ = [
     "describe",
     "draw",
     "explain",
+    "export",
     "extract",
     "few_shot",
     "fold",
@@ -71,6 +74,7 @@ __all__ = [
     "retrieve",
     "save_adapter",
     "search",
+    "serve",
     "steer",
     "to_mteb",
     "zero_shot",
@@ -84,6 +88,7 @@ __getattr__, __dir__ = lazily(
         "zero_shot": ".evaluation",
         "over_time": ".evaluation.over_time",
         "retrieve": ".evaluation.retrieval",
+        "export": ".exporting.export",
         "extract": ".extraction",
         "Run": ".extraction",
         "analyze": ".analysis",
@@ -108,6 +113,7 @@ __getattr__, __dir__ = lazily(
         "search": ".comparison.search",
         "draw": ".report.figures",
         "report": ".report",
+        "serve": ".serve",
         "to_mteb": ".mteb",
     },
 )

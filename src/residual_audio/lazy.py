@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
 
 
 class MissingExtra(ImportError):
@@ -26,3 +29,19 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], obje
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return get, lambda: sorted(homes)
+
+
+def callable_room(package: str, name: str) -> None:
+    """A room and its function of the same name, as users call it: both are reached by that one name, ``ra.report``."""
+
+    class Room(ModuleType):
+        def __call__(self, *args: Any, **named: Any) -> Any:
+            return getattr(self, name)(*args, **named)
+
+        @property
+        def __signature__(self) -> Any:
+            from inspect import signature
+
+            return signature(getattr(self, name))
+
+    sys.modules[package].__class__ = Room

@@ -127,4 +127,5 @@ def identity(encoder: Any) -> dict[str, Any]:
     return {
         "model": {"name": encoder.name, "revision": encoder.revision},
         "preprocessing": {**asdict(encoder.policy), "hash": encoder.policy.hash},
+        "precision": encoder.precision,
     }

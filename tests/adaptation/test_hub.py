@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -115,9 +116,8 @@ def test_the_hub_can_read_a_card(encoder, residual, make, tmp_path):
     card = ModelCard.load(tmp_path / "README.md")
     data = card.data
     assert isinstance(data, ModelCardData)
-    validate_repo_id(data.base_model)
-    assert data.base_model == "tiny"
-    assert data.base_model_relation in ("adapter", "finetune", "quantized", "merge")
+    assert not {"base_model", "base_model_relation"} & set(data.to_dict()), "no repository is called tiny"
+    assert f"- base model: tiny, which comes with residual-audio, revision {encoder.revision}" in card.text
     assert re.fullmatch(r"[a-z0-9.-]+", data.license)
     assert data.license == "mit", "that of the base model's own card"
     assert all(isinstance(tag, str) for tag in data.tags)
@@ -135,6 +135,20 @@ def test_the_hub_can_read_a_card(encoder, residual, make, tmp_path):
     assert ("ClapModel.from_pretrained" in card.text) == folded
 
 
+@pytest.mark.parametrize("make", [adapter_card, folded_card])
+def test_a_card_names_a_base_model_that_the_hub_has(encoder, residual, make, monkeypatch):
+    monkeypatch.setattr(encoder, "name", f"laion/clap-htsat-unfused@{'a' * 40}")
+    data = ModelCard(make(encoder, residual)).data
+    validate_repo_id(data.base_model)
+    assert data.base_model == "laion/clap-htsat-unfused"
+    assert data.base_model_relation == ("finetune" if make is folded_card else "adapter")
+    # A file that opens by its own name is of a repository with another one.
+    monkeypatch.setattr(encoder, "name", "630k-best.pt")
+    assert ModelCard(make(encoder, residual)).data.base_model is None
+    monkeypatch.setattr(encoder, "repository", "lukewys/laion_clap")
+    assert ModelCard(make(encoder, residual)).data.base_model == "lukewys/laion_clap"
+
+
 def test_a_card_tells_nothing_of_the_machine(laion_dir, tmp_path):
     """Base models and datasets that lie on a disk are called by their last name, and are not given out as repositories."""
     encoder = load_encoder(laion_dir)
@@ -148,15 +162,34 @@ def test_a_card_tells_nothing_of_the_machine(laion_dir, tmp_path):
         assert meta.base_model is None
         assert meta.license == "unknown"
         assert meta.eval_results[0].dataset_type == "my-sounds"
-    assert base_model(load_encoder("tiny")) == "tiny"
+    assert base_model(load_encoder("tiny")) is None
 
 
-def test_licences_come_from_the_base_models_card(tmp_path):
-    (tmp_path / "README.md").write_text("---\nlicense: apache-2.0\n---\n# a model\n")
-    assert licence_of(str(tmp_path)) == "apache-2.0"
-    (tmp_path / "README.md").write_text("# no licence\n")
-    assert licence_of(str(tmp_path)) == "unknown"
-    assert licence_of("") == "unknown"
+def test_a_folder_of_the_working_directory_is_no_repository(laion_dir, tmp_path, monkeypatch):
+    (tmp_path / "me").mkdir()
+    (tmp_path / "me" / "model").symlink_to(laion_dir)
+    monkeypatch.chdir(tmp_path)
+    assert base_model(load_encoder("me/model")) is None
+
+
+def test_licences_come_from_the_base_models_card(laion_dir, tmp_path):
+    home = shutil.copytree(laion_dir, tmp_path / "model")
+    encoder = load_encoder(home)
+    assert licence_of(encoder) == "unknown"
+    (home / "README.md").write_text("---\nlicense: apache-2.0\n---\n# a model\n")
+    assert licence_of(encoder) == "apache-2.0"
+    (home / "README.md").write_text("# no licence\n")
+    assert licence_of(encoder) == "unknown"
+
+
+@pytest.mark.parametrize("file", ["laion_path", "msclap_path"])
+def test_a_readme_beside_a_single_file_is_about_something_else(file, request, tmp_path):
+    path = request.getfixturevalue(file)
+    shutil.copytree(path.parent, tmp_path / "downloads")
+    (tmp_path / "downloads" / "README.md").write_text("---\nlicense: apache-2.0\n---\n# my downloads\n")
+    encoder = load_encoder(tmp_path / "downloads" / path.name)
+    assert licence_of(encoder) == "unknown"
+    assert base_model(encoder) is None
 
 
 def test_what_is_no_model_is_not_uploaded(tmp_path):

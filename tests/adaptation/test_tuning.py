@@ -13,6 +13,7 @@ from residual_audio.adaptation.prepare import prepare
 from residual_audio.adaptation.recipe import Recipe
 from residual_audio.adaptation.task import FoldTask
 from residual_audio.adaptation.tuning import STRENGTHS, Learning, grid_of, judged, label_share, learn, trials
+from residual_audio.cli.screen import unreadable
 from residual_audio.comparison.compare import compare
 from residual_audio.comparison.protocol import Protocol
 from residual_audio.comparison.search import search
@@ -156,7 +157,7 @@ def test_answers_can_be_kept(task):
     assert free > held > fixed
 
 
-def test_answers_are_kept_on_clips_without_labels(encoder, data, sound_files, tmp_path):
+def test_answers_are_kept_on_clips_without_labels(encoder, data, sound_files, tmp_path, capsys):
     """On clips that nothing is learned from: the heavier, the less they move. They are in no part."""
     table = tmp_path / "others.csv"
     table.write_text("path,label\n" + "".join(f"{path},unknown\n" for path in [*sound_files, tmp_path / "missing.wav"]))
@@ -167,6 +168,8 @@ def test_answers_are_kept_on_clips_without_labels(encoder, data, sound_files, tm
         assert len(setting.embeddings) == len(setting.rows) == len(data)
         assert len(setting.unlabelled) == len(setting.beside) == len(sound_files)
         assert not setting.errors
+        assert setting.kept["clips"] == len(sound_files) + 1
+        assert ["missing.wav" in why for why in setting.kept["errors"].values()] == [True]
         parts = next(fold_parts(setting.dataset, 0))[1]
         task = FoldTask(setting, torch.from_numpy(setting.dataset.targets), replace(parts, stop=parts.stop[:0]), 0)
         learned = METHODS["gains"].run(task, recipe.options("gains")).residual
@@ -179,6 +182,10 @@ def test_answers_are_kept_on_clips_without_labels(encoder, data, sound_files, tm
     protocol, out = Protocol(keep_clips=str(table)), tmp_path / "out"
     both = compare(encoder, data, out, ["gains", "aligner"], RECIPE.changed(keep_answers=1.0), protocol, other=data.limited(24))
     assert len(both.summary) == 2
+    recorded = json.loads((both.write(out) / "comparison.json").read_text())
+    assert list(recorded["keep_clips"]["errors"]) == list(both.info["keep_clips"]["errors"])
+    unreadable(both.errors, data, out / "comparison.json", both.info["keep_clips"])
+    assert f"1 of {len(sound_files) + 1} clips of --keep-clips {table} could not be read" in " ".join(capsys.readouterr().err.split())
     with pytest.raises(OptionError, match="--keep-clips does nothing without --keep-answers"):
         compare(encoder, data, tmp_path / "none", ["gains"], RECIPE, protocol)
 

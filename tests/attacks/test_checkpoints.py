@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import ASTConfig, ASTFeatureExtractor, ASTForAudioClassification, WhisperConfig, WhisperFeatureExtractor
+from transformers import ASTConfig, ASTFeatureExtractor, ASTForAudioClassification, AutoTokenizer, WhisperConfig, WhisperFeatureExtractor
 from transformers import WhisperForConditionalGeneration as WholeWhisper
 
 from residual_audio.extraction import Run, extract
 from residual_audio.models import EncoderError, load_encoder
+from residual_audio.models.files import open_tokenizer
 from residual_audio.models.original import read_checkpoint
 from tests.extraction.test_reopen import dataset_of
 from tests.helpers.checkpoints import stirred
@@ -125,18 +126,43 @@ def test_a_microsoft_file_of_absurd_depth_is_refused(copy_of):
         load_encoder(path)
 
 
-def test_code_in_a_checkpoint_is_neither_run_nor_asked_about(copy_of, monkeypatch, tmp_path):
-    """A tokenizer that names Python beside the weights: no question, no import."""
-    path = copy_of("laion_dir")
-    (path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass T: pass\n")
-    (path / "tokenizer_config.json").write_text(json.dumps({"auto_map": {"AutoTokenizer": ["evil.T", "evil.T"]}, "tokenizer_class": "T"}))
+@pytest.fixture
+def with_code(copy_of, monkeypatch, tmp_path):
+    """A copy of a layout whose tokenizer names Python beside the weights: it is not imported, and nobody is asked whether it may be."""
+    monkeypatch.setattr("builtins.input", lambda *a: pytest.fail("asked"))
+
+    def make(layout: str) -> Path:
+        path = copy_of(layout)
+        home = path if path.is_dir() else path.parent
+        (home / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass T: pass\n")
+        (home / "tokenizer_config.json").write_text(json.dumps({"auto_map": {"AutoTokenizer": ["evil.T"] * 2}, "tokenizer_class": "T"}))
+        return path
+
+    yield make
+    assert not (tmp_path / "ran").exists()
+
+
+def test_code_in_a_checkpoint_is_neither_run_nor_asked_about(with_code):
+    path = with_code("laion_dir")
     config = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps({**config, "auto_map": {"AutoModel": "evil.T", "AutoConfig": "evil.T"}}))
-    monkeypatch.setattr("builtins.input", lambda *a: pytest.fail("asked"))
     encoder = load_encoder(path)
     with suppress(ValueError):  # whatever transformers makes of it without the code
         encoder.embed_text(["a dog"])
-    assert not (tmp_path / "ran").exists()
+
+
+def test_a_tokenizer_that_is_code_is_refused(with_code):
+    """Where no config.json names a model that transformers knows, it asks y/n: at a terminal that is, in a job it waits."""
+    path = with_code("laion_dir")
+    (path / "config.json").unlink()
+    with pytest.raises(EncoderError, match="contains custom code"):
+        open_tokenizer(AutoTokenizer, str(path), "")
+
+
+def test_a_tokenizer_beside_an_original_file_that_is_code_is_refused(with_code):
+    encoder = load_encoder(with_code("laion_path"))
+    with pytest.raises(EncoderError, match="contains custom code"):
+        encoder.embed_text(["a dog"])
 
 
 @pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout not in ("msclap_path", *FILES)])

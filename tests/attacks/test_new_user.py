@@ -10,14 +10,17 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import numpy as np
 import pandas as pd
 import pytest
+import soundfile
+from typer.models import ArgumentInfo
 
 import residual_audio as ra
 from residual_audio import progress
-from residual_audio.cli import app, screen
+from residual_audio.cli import VERBS, app, screen
 from residual_audio.cli.checks import check_device, check_model, no_answer, writable
 from residual_audio.options import OptionError
 from residual_audio.registry import words_in_files
@@ -94,7 +97,36 @@ TYPOS = {
     "describe RUN --dictionary audioste": "did you mean audioset?",
     "describe RUNN": "did you mean RUN?",
     "reproduce seed1-1 --model tny": "did you mean tiny?",
+    "extract tiny notes --limt 3 --out x": "--limit",
+    "extract tiny notes": "missing option '--out'",
+    "extract tiny notes --limit many --out x": "--limit",
+    "extract tiny notes --limit 8 --sample frist --out x": "stratified, first",
+    "extrct tiny notes": "did you mean 'extract'",
 }
+
+
+def literals(annotation) -> tuple[str, ...]:
+    """The words that an option takes, where it takes a few words only."""
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return next((found for part in get_args(annotation) if (found := literals(part))), ())
+
+
+def choices() -> dict[str, tuple[str, ...]]:
+    """A wrong word for every option of every verb that takes a few words only, and the words that it takes."""
+    found = {}
+    for verb, function in (pair for panel in VERBS.values() for pair in panel.items()):
+        parameters = inspect.signature(function, eval_str=True).parameters
+        needed = [p for p in parameters.values() if p.default is p.empty and isinstance(p.annotation.__metadata__[0], ArgumentInfo)]
+        for name, p in parameters.items():
+            if known := literals(p.annotation):
+                info = p.annotation.__metadata__[0]
+                own = [str(word) for word in (info.default, *(info.param_decls or ())) if str(word).startswith("--")]
+                flag = next(iter(own), f"--{name.replace('_', '-')}")
+                found[f"{verb} {'x ' * len(needed)}{flag} nonsense"] = known
+    return found
+
+
 MISTYPING = """
 import json, shlex, sys
 from residual_audio.cli import main
@@ -110,16 +142,18 @@ def test_a_typo_does_not_wait_for_torch(tmp_path):
     (tmp_path / "RUN").mkdir()
     (tmp_path / "RUN" / "run.json").write_text("{}")
     done = subprocess.run(
-        [sys.executable, "-c", MISTYPING, json.dumps(list(TYPOS))],
+        [sys.executable, "-c", MISTYPING, json.dumps([*TYPOS, *(wrong := choices())])],
         capture_output=True,
         text=True,
         cwd=tmp_path,
         env={**os.environ, "COLUMNS": "400"},
     )
     told = {part.partition("\n")[0]: part for part in done.stderr.split("\n# ")[1:]}
-    for line, expected in TYPOS.items():
-        assert expected in told[line], told[line]
-        assert "= 2 False" in told[line], told[line]
+    for line, expected in (TYPOS | {line: ", ".join(map(repr, known)) for line, known in wrong.items()}).items():
+        assert expected.lower() in told[line].lower(), told[line]
+        assert told[line].splitlines()[1].startswith("error: "), told[line]
+        assert told[line].splitlines()[2:] == ["= 2 False"], told[line]
+    assert {line.split()[-2] for line in wrong} >= {"--regime", "--level", "--how", "--space", "--engine"}
     assert sorted(p.name for p in tmp_path.iterdir()) == ["RUN"], "nothing was claimed"
 
 
@@ -189,20 +223,17 @@ def test_python_shows_what_there_is():
     assert ".write(folder)" in repr(result)
 
 
-# Where Python takes a list, the command takes words with commas.
-SAME = {"similarity", "granularity", "methods", "method", "shots", "units", "of"}
-
-
 @pytest.mark.parametrize("verb", ["zero-shot", "ablate", "describe", "ask", "extract", "analyze"])
 def test_python_and_the_command_have_the_same_defaults(verb):
     import typer.main
 
     options = {p.name: p.default for p in typer.main.get_command(app).commands[verb].params if p.default is not None}
     parameters = inspect.signature(getattr(ra, verb.replace("-", "_"))).parameters
-    shared = [n for n in options if n in parameters and parameters[n].default not in (inspect.Parameter.empty, None) and n not in SAME]
+    shared = [n for n in options if n in parameters and parameters[n].default not in (inspect.Parameter.empty, None)]
     assert shared
     for name in shared:
-        assert options[name] == parameters[name].default, name
+        default = parameters[name].default  # where Python takes a list, the command takes words with commas
+        assert options[name] == (",".join(default) if isinstance(default, tuple) else default), name
 
 
 def test_a_curve_says_how_many_clips_there_were(capsys):
@@ -218,11 +249,14 @@ def test_a_curve_says_how_many_clips_there_were(capsys):
 
 @pytest.fixture
 def table(tmp_path):
-    """Real notes of two families in two folds, one of them under a name that is not there; and a table of nothing that can be read."""
-    notes = [c for c in ra.load_dataset("notes").clips if c.label in ("bass", "guitar")]
-    lines = [f"{c.path},{c.label},{1 + i % 2},{c.own_group}-{i % 2}" for i, c in enumerate(notes[:40])]
+    """Hiss and tones in two folds, and one sound under a name that is not there; and a table of nothing that can be read."""
+    t, rng, lines = np.arange(4000) / 16000, np.random.default_rng(0), []
+    for i in range(40):
+        path = tmp_path / f"{i}.wav"
+        soundfile.write(path, 0.1 * (rng.standard_normal(len(t)) if i % 4 < 2 else np.sin(2 * np.pi * rng.uniform(300, 900) * t)), 16000)
+        lines.append(f"{path},{('hiss', 'tone')[i % 4 // 2]},{1 + i % 2},{i}")
     good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
-    good.write_text("\n".join(["path,label,fold,group", *lines, f"{tmp_path}/gone.wav,bass,1,x"]) + "\n")
+    good.write_text("\n".join(["path,label,fold,group", *lines, f"{tmp_path}/gone.wav,hiss,1,x"]) + "\n")
     bad.write_text("\n".join(["path,label,fold", *(f"{tmp_path}/none{i}.wav,{label},{i % 2}" for i, label in enumerate("abab"))]) + "\n")
     return good, bad
 

@@ -7,6 +7,7 @@ from transformers import ASTFeatureExtractor, ClapFeatureExtractor, WhisperFeatu
 from transformers.audio_utils import mel_filter_bank
 
 from residual_audio.audio import MelSpec, Preprocessing, Waveform, mel_filters
+from residual_audio.audio.mel import frames_to_make, log_mel
 from residual_audio.models import load_encoder
 from residual_audio.models.encoders.clap import clap_policy
 
@@ -65,3 +66,20 @@ def test_long_input_is_framed_in_parts_without_a_seam():
     start = 16 * 8000
     part = Preprocessing(8000, 8000, spec).prepare(Waveform(samples[start : start + 8000], 8000)).features[0, 0]
     assert torch.allclose(whole[start // 16 + 20 : start // 16 + 480], part[20:480], atol=1e-3)
+
+
+@pytest.mark.parametrize("pad", ["repeatpad", "repeat"])
+@pytest.mark.parametrize("samples", [480 * 3, 480 * 250, 480 * 250 + 7, 240_000, 100])
+@pytest.mark.parametrize("centred", [True, False])
+def test_frames_of_a_repeated_clip_are_made_once_and_are_the_same(pad, samples, centred):
+    """Against the spectrogram of the repeated waveform, every frame of which is made."""
+    spec = MelSpec(n_fft=1024, hop=480, mels=64, filter_rate=48000, f_min=50.0, f_max=14000.0, centred=centred)
+    policy = Preprocessing(48000, 480_000, spec, pad=pad)
+    short = wave(samples / 48000, 48000)[:samples]
+    whole = log_mel(torch.from_numpy(policy.fit(short)), spec)
+    ours = policy.prepare(Waveform(short, 48000)).features[0, 0]
+    assert ours.shape == whole.shape
+    assert (ours - whole).abs().max() < 1e-4
+    spared = frames_to_make(len(whole), spec, samples, 480_000 // samples * samples if pad == "repeatpad" else 480_000)
+    assert (spared is None) == bool(samples % 480)
+    assert spared is None or len(spared[0]) < samples // 480 + 10

@@ -135,17 +135,24 @@ def test_tokens_have_spectra(analysed, command, tmp_path):
     assert not (tmp_path / "o" / "tables" / "paper").exists(), "the papers' tables are of clips"
 
 
-def test_two_runs_are_compared(msclap_path, command, tmp_path, capsys):
-    encoder = load_encoder(msclap_path)
+@pytest.fixture(scope="module")
+def microsoft(msclap_path, tmp_path_factory):
+    """Runs of another model on two datasets, and its name."""
+    encoder, home = load_encoder(msclap_path), tmp_path_factory.mktemp("microsoft")
     for name in ("voice", "timbre"):
-        extract(encoder, load_dataset(f"synthetic-{name}").limited(8), tmp_path / name, ("head",), batch_size=8)
-    assert command("analyze", tmp_path / "voice", tmp_path / "timbre", "--no-figures", "--out", tmp_path / "o") == 0
+        extract(encoder, load_dataset(f"synthetic-{name}").limited(8), home / f"ms-{name}", ("head",), batch_size=8)
+    return home, encoder.name
+
+
+def test_two_runs_are_compared(microsoft, command, tmp_path, capsys):
+    home, _ = microsoft
+    assert command("analyze", home / "ms-voice", home / "ms-timbre", "--no-figures", "--draws", 0, "--out", tmp_path / "o") == 0
     text = capsys.readouterr().out
     assert "synthetic-timbre" in text
     assert first_words(text) == ["S0", "S1", "S2", "S3"] * 2 + ["PCA99", "TwoNN", "PR", "L/N"]
     assert "models differ" not in text
-    assert {p.name for p in (tmp_path / "o").iterdir()} == {"tables", "voice", "timbre"}
-    for name in ("voice", "timbre"):
+    assert {p.name for p in (tmp_path / "o").iterdir()} == {"tables", "ms-voice", "ms-timbre"}
+    for name in ("ms-voice", "ms-timbre"):
         assert (tmp_path / "o" / name / "tables" / "heads.parquet").exists()
         assert (tmp_path / "o" / name / "analysis.json").exists()
         assert not (tmp_path / "o" / name / "figures").exists()
@@ -159,25 +166,23 @@ def test_two_runs_are_compared(msclap_path, command, tmp_path, capsys):
     assert pd.read_csv(paper / "table_2.csv").columns.tolist() == ["Measure", "synthetic-voice", "synthetic-timbre"]
 
 
-def test_runs_of_two_models_stand_side_by_side_and_are_not_paired(run, msclap_path, command, tmp_path, capsys):
+def test_runs_of_two_models_stand_side_by_side_and_are_not_paired(run, microsoft, command, tmp_path, capsys):
     """Same data: columns named by model. Other data too: by both."""
-    encoder, whisper = load_encoder(msclap_path), run.info["model"]["name"]
-    for name in ("voice", "timbre"):
-        extract(encoder, load_dataset(f"synthetic-{name}").limited(8), tmp_path / f"ms-{name}", ("head",), batch_size=8)
+    (home, theirs), whisper = microsoft, run.info["model"]["name"]
     cases = {
-        "ms-voice": ["Measure", whisper, encoder.name],
-        "ms-timbre": ["Measure", f"{whisper} on synthetic-voice", f"{encoder.name} on synthetic-timbre"],
+        "ms-voice": ["Measure", whisper, theirs],
+        "ms-timbre": ["Measure", f"{whisper} on synthetic-voice", f"{theirs} on synthetic-timbre"],
     }
     for other, columns in cases.items():
         out = tmp_path / f"o-{other}"
-        assert command("analyze", run.store.local, tmp_path / other, "--no-figures", "--out", out) == 0
+        assert command("analyze", run.store.local, home / other, "--no-figures", "--draws", 0, "--out", out) == 0
         text = capsys.readouterr().out
         assert text.count("nothing is paired or tested between these runs: their models differ\n") == 1
         assert not (out / "tables" / "dataset_statistics.parquet").exists()
         paper = out / "tables" / "paper"
         assert pd.read_csv(paper / "table_2.csv").columns.tolist() == columns
         assert (paper / "table_2.md").read_text().startswith("Last stage across models")
-        assert f"{encoder.name} on synthetic-" in (paper / "table_4.md").read_text().replace("\\", "")
+        assert f"{theirs} on synthetic-" in (paper / "table_4.md").read_text().replace("\\", "")
 
 
 def test_a_run_is_named_once(run, command, capsys):

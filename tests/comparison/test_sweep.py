@@ -1,11 +1,14 @@
 """Several models and datasets in one call: one table, finished pairs stay, and one that fails does not stop the others."""
 
 import json
+import shutil
 
 import pandas as pd
 import pytest
+from safetensors.torch import load_file, save_file
 
 import residual_audio as ra
+from residual_audio.comparison.sweep import place_of
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +44,26 @@ def test_finished_pairs_are_read_and_not_mixed(compared, command, capsys, monkey
     capsys.readouterr()
     assert command(*words[:2], "synthetic-voice", *words[3:], "--level", "clip") == 2
     assert "was finished with another recipe" in capsys.readouterr().err.replace("\n", " ")
+
+
+@pytest.mark.parametrize("how", ["retrained", "the same"])
+def test_a_model_that_was_trained_again_is_noticed(how, compared, command, capsys, whisper_dir, tmp_path):
+    """The same path with other weights: what was finished with the old ones is not taken for the new ones'."""
+    out, words = compared
+    name = place_of(str(whisper_dir))
+    shutil.copytree(out, tmp_path / "out")
+    home = shutil.copytree(whisper_dir, tmp_path / "model")
+    # As if the pair had been finished with the model at the new path.
+    pair = tmp_path / "out" / place_of(str(home)) / "synthetic-voice"
+    pair.parent.mkdir()
+    (tmp_path / "out" / name / "synthetic-voice").rename(pair)
+    (pair / "pair.json").write_text((pair / "pair.json").read_text().replace(str(whisper_dir), str(home)))
+    if how == "retrained":
+        tensors = load_file(home / "model.safetensors")
+        save_file({k: v + 0.01 if v.is_floating_point() else v for k, v in tensors.items()}, home / "model.safetensors", {"format": "pt"})
+    code = command("sweep", home, "synthetic-voice", *words[3:-1], tmp_path / "out")
+    told = capsys.readouterr().err.replace("\n", " ")
+    assert (code, "was finished with other weights" in told) == ((2, True) if how == "retrained" else (0, False)), told
 
 
 def test_analyses_in_one_table(command, capsys, tmp_path):

@@ -10,7 +10,7 @@ from residual_audio.media import MediaError
 from residual_audio.models import ENCODERS, EncoderError, encoders, load_encoder
 from residual_audio.models.batching import prepared_ahead
 from residual_audio.units import Unit
-from tests.helpers.layouts import ALL, FILES, clip_files, open_layout
+from tests.helpers.layouts import ALL, EXPORTS, FILES, clip_files, open_layout
 
 
 @pytest.fixture(scope="module", params=ALL)
@@ -25,7 +25,7 @@ def files(encoder, request):
 
 def test_every_kind_of_the_package_has_a_layout_here(request):
     """A new kind of encoder needs a small checkpoint in tests/helpers/layouts.py, and then has the whole contract."""
-    kinds = {type(open_layout(name, request)).__module__.rpartition(".")[2] for name in (*ALL, *FILES)}
+    kinds = {type(open_layout(name, request)).__module__.rpartition(".")[2] for name in (*ALL, *FILES, *EXPORTS)}
     files = {path.stem for path in Path(encoders.__file__).parent.glob("[!_]*.py")}
     assert kinds == files
     assert files <= set(ENCODERS)

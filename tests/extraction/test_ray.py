@@ -16,7 +16,8 @@ from residual_audio.extraction import ExtractionError, Settings, Store, extract 
 from residual_audio.extraction.engines import cluster as places  # noqa: E402
 from residual_audio.extraction.engines import ray as engine  # noqa: E402
 from residual_audio.extraction.extract import identity, open_or_create, reopening_notes  # noqa: E402
-from residual_audio.models import load_encoder  # noqa: E402
+from residual_audio.models import load_encoder, precision  # noqa: E402
+from residual_audio.models.precision import bf16_ratio  # noqa: E402
 from tests.helpers.stored import same_runs  # noqa: E402
 
 EVERYTHING = ("head", "mlp", "block", "stage", "embedding", "moments", "direct", "attention")
@@ -77,6 +78,20 @@ def test_ray_finishes_what_was_begun_here_with_the_same_bits(cluster, tiny, voic
     assert len(done) == 3
     assert sum(done) == len(mixed)
     assert ray.is_initialized()
+
+
+def test_ray_multiplies_in_the_precision_that_the_driver_settled(cluster, voices, tmp_path, threads, monkeypatch):
+    """``auto`` is settled once, where the command runs, and recorded; actors read it from the run and give the same bits."""
+    if bf16_ratio() is None:
+        pytest.skip("this CPU has no bf16")
+    threads(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(precision, "bf16_ratio", lambda: 0.5)
+        encoder = load_encoder("tiny", precision="auto")
+    local = extract(encoder, voices, tmp_path / "local", EVERYTHING, batch_size=4)
+    spread = extract(encoder, voices, tmp_path / "spread", EVERYTHING, batch_size=4, engine="ray", actors=2)
+    assert local.info["precision"] == spread.info["precision"] == "bf16"
+    same_runs(local, spread)
 
 
 def test_an_error_in_an_actor_reaches_the_user_and_finished_shards_stay(cluster, tiny, voices, tmp_path, threads):

@@ -146,3 +146,11 @@ def dinov2(folder: Path, swiglu: bool = False) -> Path:
         image_std=[0.229, 0.224, 0.225],
     ).save_pretrained(folder)  # fmt: skip
     return folder
+
+
+def exported(source: Path, folder: Path) -> Path:
+    """A checkpoint as a file for ONNX Runtime that gives head outputs and embeddings."""
+    from residual_audio import export, load_dataset, load_encoder
+
+    clips = load_dataset("notes").limited(2)
+    return export(load_encoder(source), folder / "model.onnx", record=("head", "embedding"), check_clips=clips).path

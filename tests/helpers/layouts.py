@@ -12,6 +12,8 @@ IMAGES = ("clip_dir", "vit_dir", "dinov2_dir")
 ALL = (*SOUNDS, *IMAGES)
 # Models of the layouts above in files of other names: opening them is what differs.
 FILES = ("laion_path",)
+# Files for engines that only infer: they hold no network, so most contracts do not concern them.
+EXPORTS = ("exported_path",)
 # One per architecture: `tiny` and the fused LAION are LAION's once more.
 DISTINCT_SOUNDS = ("laion_dir", "msclap_path", "whisper_dir", "ast_dir")
 DISTINCT = (*DISTINCT_SOUNDS, *IMAGES)

@@ -136,7 +136,7 @@ def adapt(
         first, best = (100 * f(h["stop_accuracy"] for h in learned.history) for f in (next, max))
         notes["stopping accuracy"] = f"{first:.1f} % before, {best:.1f} % at best"
     settings = {"method": method, "options": recipe.recorded(method, encoder.units), **asdict(learning), "template": template, "seed": seed}
-    info = {**provenance(encoder, dataset), "settings": settings, "reasons": advice.reasons, "held": figures}
+    info = {**provenance(encoder, dataset), "settings": settings, "reasons": advice.reasons, "held": figures, "keep_clips": setting.kept}
     return Adapted(replace(learned.residual, notes=notes), learned.history, info, setting.errors, encoder)
 
 

@@ -13,6 +13,7 @@ from huggingface_hub.utils import validate_repo_id
 
 from ..models import Encoder
 from ..models.files import companion, split_revision
+from ..models.registry import ENCODERS
 from ..spelling import printable
 from .forms import FORMS
 from .gain import ResiDual
@@ -35,17 +36,19 @@ def public_name(name: str) -> str:
 
 
 def base_model(encoder: Encoder) -> str | None:
-    """The hub's name of the base model; None for a local file or directory, which the hub could not find."""
-    name = split_revision(encoder.name)[0]
+    """The hub's name of the base model; None for a local file or directory and for what is in the package: the hub has neither."""
+    name = encoder.repository or split_revision(encoder.name)[0]
     try:
         validate_repo_id(name)
     except HFValidationError:
         return None
-    return name if public_name(name) == name else None
+    return name if "/" in name and not Path(name).exists() else None
 
 
-def licence_of(source: str) -> str:
-    """What a checkpoint's own card says, where it has one."""
+def licence_of(encoder: Encoder) -> str:
+    """What a checkpoint's own card says, where it has one. A README beside a single file may be about anything, and is not read."""
+    single = getattr(encoder, "path", None) is not None
+    source = encoder.repository or ("" if single else str(getattr(encoder, "source", "")))
     try:
         path = companion(source, CARD)
         return str((ModelCard.load(path).data.license if path is not None else None) or UNKNOWN)
@@ -79,9 +82,9 @@ def metadata(encoder: Encoder, residual: ResiDual, relation: str, library: str) 
     dataset = str(residual.notes.get("dataset", ""))
     return ModelCardData(
         base_model=base_model(encoder),
-        base_model_relation=relation,
+        base_model_relation=relation if base_model(encoder) else None,
         library_name=library,
-        license=licence_of(getattr(encoder, "source", "")),
+        license=licence_of(encoder),
         tags=["residual-audio", "residual", relation, *(["audio", "clap"] if encoder.media == "sounds" else ["image"])],
         datasets=[dataset.removeprefix("hf:")] if dataset.startswith("hf:") else None,
         metrics=["accuracy"] if measured else None,
@@ -124,12 +127,14 @@ def described(encoder: Encoder, residual: ResiDual) -> str:
         for key, value in residual.notes.items()
         if key != HELD
     )
+    packaged = any(encoder.name in kind.own_names and kind.home is not None for kind in ENCODERS.values())
+    name = markdown(public_name(encoder.name)) + (", which comes with residual-audio" if packaged else "")
     numbers = "gains along text-aligned axes (nothing was trained)" if steered else "learned numbers inside the principal axes"
     return f"""{residual.trained} {numbers} of {len(residual.sets)} places, at strength {strength}.
 Mean: {residual.mean}.{truncated} Everything else is the base model's.
 
 {places}
-- base model: {markdown(public_name(encoder.name))}, revision {encoder.revision}
+- base model: {name}, revision {encoder.revision}
 - preprocessing: {encoder.policy.hash}
 {notes}
 {measured_table(residual.notes)}"""

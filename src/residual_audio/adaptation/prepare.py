@@ -68,7 +68,8 @@ def prepare(
     directions = prompt_directions(encoder, names, templates(template or DEFAULT_TEMPLATE)).cpu() if encoder.has_text else None
     block = first_block(encoder, choose_places(encoder.units, selection(methods, recipe)))
     # Clips whose answers are kept come last, so that rows of the dataset are what they are without them.
-    sources = [c.source for c in (*dataset.clips, *(load_dataset(keep).clips if keep else ()))]
+    others = load_dataset(keep).clips if keep else ()
+    sources = [c.source for c in (*dataset.clips, *others)]
     inputs = needs_inputs(methods, recipe)
     with progress(f"{encoder.name} on {dataset.name}", len(sources), advance) as advance:
         cached = cache_streams(encoder, sources, None if inputs else block, workers=workers, advance=advance)
@@ -81,5 +82,7 @@ def prepare(
     directions = None if directions is None else directions[dataset.rows_of(readable.labels)]
     if keep and len(streams) == len(readable):
         raise EvaluationError(f"--keep-clips {keep}: none of its clips could be read")
+    unread = {others[i - len(dataset)].id: message for i, message in streams.errors.items() if i >= len(dataset)}
+    kept = {"dataset": keep, "clips": len(others), "errors": unread} if keep else {}
     embeddings, beside = streams.embed(np.arange(len(streams))).cpu().split([len(readable), len(streams) - len(readable)])
-    return Setting(encoder, with_folds(readable, folds, seed), streams, embeddings, directions, errors, whole, beside)
+    return Setting(encoder, with_folds(readable, folds, seed), streams, embeddings, directions, errors, whole, beside, kept)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ class Setting:
 
     ``streams`` enter the first adapted block; ``inputs`` are the model's own, there when a method needs the whole encoder. Behind the clips
     of the dataset, streams may have further ones without labels, whose embeddings are ``beside``: clips whose answers are kept.
+    ``kept`` is what records say of them: where they are from, how many, and which could not be read.
     """
 
     encoder: Encoder
@@ -38,6 +40,7 @@ class Setting:
     errors: dict[str, str]
     inputs: Streams | None = None
     beside: Float[Tensor, "other d"] | None = None
+    kept: dict[str, Any] = field(default_factory=dict)
     _shares: dict[tuple[int, ...], Tensor] = field(default_factory=dict, repr=False)
 
     def shares(self, units: tuple[int, ...]) -> Float[Tensor, "clip unit d"]:

@@ -134,7 +134,7 @@ def mono_blocks(sound: Stream, name: str, start: float = 0.0, frames: int | None
         while left > 0:
             block = sound.read(min(BLOCK_FRAMES, left), dtype="float32", always_2d=True)
             if len(block):
-                yield block.mean(axis=1)
+                yield block.mean(axis=1) if block.shape[1] > 1 else block[:, 0]
                 begun = True
             left -= len(block)
             if len(block) < BLOCK_FRAMES:
@@ -148,7 +148,7 @@ def at_rate(mono: np.ndarray, source_rate: int, rate: int, name: str) -> np.ndar
     """Resampled; a sound that is shorter than one sample of the new rate is an error."""
     resampled = resample(mono, source_rate, rate)
     if len(resampled) == 0:
-        raise MediaError(f"{name}: its {len(mono)} samples at {source_rate:,} Hz are less than one sample at {rate:,} Hz; it is too short")
+        raise MediaError(f"{name}: it is too short, less than one sample at {rate:,} Hz (samples at {source_rate:,} Hz: {len(mono)})")
     return resampled
 
 

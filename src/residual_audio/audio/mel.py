@@ -15,10 +15,10 @@ from typing import Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-FRAMES_AT_ONCE = 8192
+FRAMES_AT_ONCE = 256  # their transforms stay in a core's cache
 Scale = Literal["htk", "slaney", "kaldi"]
 
 
@@ -98,16 +98,42 @@ def power_frames(frames: Float[Tensor, "frame sample"], spec: MelSpec) -> Float[
     return spectrum.real.square() + spectrum.imag.square()
 
 
-def log_mel(wave: Float[Tensor, " sample"], spec: MelSpec, filters: Float[Tensor, "bin mel"] | None = None) -> Float[Tensor, "frame mel"]:
-    """One clip's log-mel spectrogram. ``filters`` replaces the drawn filterbank by a checkpoint's own."""
+def frames_to_make(frames: int, spec: MelSpec, period: int, until: int) -> tuple[Int[Tensor, " made"], Int[Tensor, " frame"]] | None:
+    """Of a wave that repeats itself every ``period`` samples up to ``until``: the frames that differ, and which of them every frame is.
+
+    None where none can be spared: frames come back only where the period is a number of hops, and not where they reach over an end.
+    """
+    before = spec.window // 2 if spec.centred else 0
+    first, last = -(-before // spec.hop), (until + before - spec.window) // spec.hop
+    if period % spec.hop or last - first < period // spec.hop:
+        return None
+    which = torch.arange(frames)
+    inside = (which >= first) & (which <= last)
+    which[inside] = first + (which[inside] - first) % (period // spec.hop)
+    made, back = which.unique(return_inverse=True)
+    return made, back
+
+
+def log_mel(
+    wave: Float[Tensor, " sample"],
+    spec: MelSpec,
+    filters: Float[Tensor, "bin mel"] | None = None,
+    repeats: tuple[int, int] | None = None,
+) -> Float[Tensor, "frame mel"]:
+    """One clip's log-mel spectrogram. ``filters`` replaces the drawn filterbank by a checkpoint's own.
+
+    ``repeats``: the wave repeats itself every so many samples, up to so many; frames that come back are made once.
+    """
     filters = mel_filters(spec) if filters is None else filters
     if spec.centred:
         half = spec.window // 2
         mode = "reflect" if wave.numel() > half else "constant"
         wave = F.pad(wave[None], (half, half), mode=mode)[0]
     frames = wave.unfold(0, spec.window, spec.hop)
-    parts = [power_frames(part, spec) @ filters for part in frames.split(FRAMES_AT_ONCE)]
-    mel = torch.cat(parts)
+    spared = None if repeats is None else frames_to_make(len(frames), spec, *repeats)
+    frames = frames if spared is None else frames[spared[0]]
+    mel = torch.cat([power_frames(part, spec) @ filters for part in frames.split(FRAMES_AT_ONCE)])
+    mel = mel if spared is None else mel[spared[1]]
     if spec.log == "db":
         return 10.0 * mel.clamp_min(1e-10).log10()
     if spec.log == "whisper":

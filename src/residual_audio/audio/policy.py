@@ -86,12 +86,24 @@ class Preprocessing:
             wave = np.pad(wave, (0, self.samples - len(wave)))
         return wave
 
-    def waveforms(self, source: AudioSource) -> tuple[list[np.ndarray], bool]:
-        """The model's windows of a clip as waveforms of equal length, and whether the clip was longer."""
+    def log_mel(self, wave: np.ndarray, filters: Float[Tensor, "bin mel"] | None) -> Float[Tensor, "frame mel"]:
+        """Of a waveform that is not too long, brought to length; where it is repeated, only what differs is computed."""
+        once, repeats = len(wave), None
+        if once < self.samples and self.pad != "pad":
+            repeats = once, self.samples if self.pad == "repeat" else self.samples // once * once
+        return log_mel(torch.from_numpy(np.ascontiguousarray(self.fit(wave))), self.mel, filters, repeats)
+
+    def windows(self, source: AudioSource) -> tuple[list[np.ndarray], bool]:
+        """The model's windows of a clip as waveforms of at most its length, and whether the clip was longer."""
         source = rendered(source)
         length = duration(source)
         parts = [read(source, self.sample_rate, start, self.seconds) for start in self.window_starts(length)]
-        return [self.fit(part) for part in parts], length * self.sample_rate > self.samples
+        return parts, length * self.sample_rate > self.samples
+
+    def waveforms(self, source: AudioSource) -> tuple[list[np.ndarray], bool]:
+        """The same, all of the model's length."""
+        parts, longer = self.windows(source)
+        return [self.fit(part) for part in parts], longer
 
     def prepare(self, source: AudioSource, filters: Float[Tensor, "bin mel"] | None = None) -> Prepared:
         """A sound as the model's input; finite, because one clip that is not would make all moments of a run so."""
@@ -101,9 +113,8 @@ class Preprocessing:
         return prepared
 
     def _windows(self, source: AudioSource, filters: Float[Tensor, "bin mel"] | None) -> Prepared:
-        waves, longer = self.waveforms(source)
-        mels = [log_mel(torch.from_numpy(np.ascontiguousarray(w)), self.mel, filters) for w in waves]
-        return Prepared(torch.stack(mels)[:, None], longer)
+        waves, longer = self.windows(source)
+        return Prepared(torch.stack([self.log_mel(wave, filters) for wave in waves])[:, None], longer)
 
     def _fused(self, source: AudioSource, filters: Float[Tensor, "bin mel"] | None) -> Prepared:
         wave = read(source, self.sample_rate)
@@ -113,7 +124,7 @@ class Preprocessing:
             if len(mel) > chunk:
                 return Prepared(fused(mel, chunk)[None], True)
         else:
-            mel = log_mel(torch.from_numpy(self.fit(wave)), self.mel, filters)
+            mel = self.log_mel(wave, filters)
         return Prepared(mel.expand(1, 4, -1, -1), False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from . import (
     demo,
     describe,
     explain,
+    export,
     extract,
     few_shot,
     hub,
@@ -27,6 +29,7 @@ from . import (
     reproduce,
     retrieve,
     search,
+    serve,
     steer,
     sweep,
     truncate,
@@ -55,7 +58,13 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "ask": ask.ask,
         "explain": explain.explain,
     },
-    "Change": {"adapt": adapt.adapt, "steer": steer.steer, "fold": adapt.fold, "convert": convert.convert},
+    "Change": {
+        "adapt": adapt.adapt,
+        "steer": steer.steer,
+        "fold": adapt.fold,
+        "convert": convert.convert,
+        "export": export.export,
+    },
     "Judge": {
         "zero-shot": zero_shot.zero_shot,
         "retrieve": retrieve.retrieve,
@@ -66,7 +75,7 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "truncate": truncate.truncate,
         "reproduce": reproduce.reproduce,
     },
-    "Show": {"report": report.report, "demo": demo.demo},
+    "Show": {"report": report.report, "serve": serve.serve, "demo": demo.demo},
     "Share": {"push": hub.push, "pull": hub.pull},
 }
 for panel, verbs in VERBS.items():
@@ -91,8 +100,9 @@ def before_any_verb(
 
 
 def main() -> None:
-    """Run the command; known errors become one clear line and exit status 2."""
+    """Run the command; known errors, and words that an option does not take, become one clear line and exit status 2."""
     from .screen import fail_clearly
 
     with fail_clearly():
-        app()
+        # Typer tells of wrong words in a box of several lines, unless they are left to us.
+        sys.exit(app(prog_name="residual-audio", standalone_mode=False) or 0)

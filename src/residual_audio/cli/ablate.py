@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ..models.loading import Loading
+from ..models.loading import Running
 from ..rounding import percent
 from .checks import check_classifiers, check_model, check_template, writable
 from .late_help import ClassifierName, Template, classifier_help, helped, template_help
@@ -20,13 +20,13 @@ SHOWN = 6
 
 
 @helped(classifier=classifier_help, template=template_help)
-@takes(data=Data, machine=Machine, loading=Loading)
+@takes(data=Data, machine=Machine, loading=Running)
 def ablate(
     model: ModelArgument,
     dataset: DatasetArgument,
     data: Data,
     machine: Machine,
-    loading: Loading,
+    loading: Running,
     units: Annotated[
         str,
         typer.Option(
@@ -78,7 +78,7 @@ def ablate(
     )  # fmt: skip
     if out is not None:
         result.write(out)
-    unreadable(result.errors, whole)
+    unreadable(result.errors, whole, out and out / f"{result.record}.json")
     show(result)
     if out is not None:
         say(f"tables: {out / 'tables'}")

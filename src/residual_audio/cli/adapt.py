@@ -79,7 +79,7 @@ def adapt(
     adapted.write(out)
     if adapted.history:
         draw(adapted.tables, out / "figures", {**adapted.info, "clips": len(clips) - len(adapted.errors)}, only=["training_dynamics"])
-    unreadable(adapted.errors, clips)
+    unreadable(adapted.errors, clips, out / f"{adapted.record}.json", adapted.info.get("keep_clips"))
     if push is not None:
         say(push_to_hub(out, push))
     for reason in adapted.reasons:

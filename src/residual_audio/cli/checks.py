@@ -49,7 +49,7 @@ def check_model(model: str) -> None:
     known, (name, revision) = words_in_files("models/encoders"), split_revision(model)
     if name in known:  # also LAION's files, which open by their names
         return
-    if model.startswith((".", "~", "/")) or model.count("/") > 1 or path.suffix in (".pth", ".pt", ".ckpt"):
+    if model.startswith((".", "~", "/")) or model.count("/") > 1 or path.suffix in (".pth", ".pt", ".ckpt", ".onnx", ".xml"):
         raise OptionError(f"no model at {model}: there is no such file or folder; see `residual-audio models`")
     if "/" in name:
         check_hub(name, revision, known)

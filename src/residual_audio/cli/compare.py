@@ -91,7 +91,7 @@ def compare(
     if "comparison_training" in comparison.tables:
         drawn["training"] = comparison.tables["comparison_training"]
     draw(drawn, out / "figures", caption)
-    unreadable(comparison.errors, clips)
+    unreadable(comparison.errors, clips, out / f"{comparison.record}.json", comparison.info.get("keep_clips"))
     console.print(compared(comparison, encoder.name, clips.name, second.name if second else ""))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from ..models.loading import Loading
+from ..models.loading import Running
 from ..options import OptionError, Options, option, words
 from .checks import check_model, writable
 from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes
@@ -23,7 +23,7 @@ class Cluster(Options):
     gpus_per_actor: float = option(0.0, "GPUs of a Ray actor.", least=0)
 
 
-@takes(cluster=Cluster, data=Data, machine=Machine, loading=Loading)
+@takes(cluster=Cluster, data=Data, machine=Machine, loading=Running)
 def extract(
     model: ModelArgument,
     dataset: DatasetArgument,
@@ -31,7 +31,7 @@ def extract(
     cluster: Cluster,
     data: Data,
     machine: Machine,
-    loading: Loading,
+    loading: Running,
     granularity: Annotated[
         str, typer.Option(help="What to record, comma-separated: head, mlp, block, stage, embedding, moments, direct, tokens, attention.")
     ] = "head,moments",
@@ -78,6 +78,6 @@ def extract(
         )  # fmt: skip
     say(f"{run.info['clips']['ok']} clips in {out}: {', '.join(run.keys)}")
     broken = run.all_clips[run.all_clips.status == "error"]
-    unreadable(dict(zip(broken.id, broken.error, strict=True)), clips)
+    unreadable(dict(zip(broken.id, broken.error, strict=True)), clips, f"{out}/clips.parquet")
     if strict and len(broken):
         raise typer.Exit(1)

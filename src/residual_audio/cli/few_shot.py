@@ -66,7 +66,7 @@ def few_shot(
     curve.write(out)
     caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(curve.errors)}
     drawn = draw(curve.tables, out / "figures", caption)
-    unreadable(curve.errors, clips)
+    unreadable(curve.errors, clips, out / f"{curve.record}.json", curve.info.get("keep_clips"))
     show(curve, f"{encoder.name} on {clips.name}")
     say(f"table and figure: {out / 'tables'}, {', '.join(map(str, drawn))}")
 

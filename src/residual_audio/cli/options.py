@@ -205,6 +205,7 @@ def open_model(model: str, machine: Machine, loading: Any = None) -> Encoder:
     """Load an encoder quietly; say that it takes a moment when it does."""
     check_model(model)
     check_device(machine.device)
+    from contextlib import nullcontext
     from dataclasses import asdict
 
     from rich.text import Text
@@ -214,7 +215,10 @@ def open_model(model: str, machine: Machine, loading: Any = None) -> Encoder:
 
     quiet_libraries()
     choices = asdict(loading) if loading is not None else {}
-    if not errors.is_terminal:
-        return load_encoder(model, machine.device, **choices)
-    with errors.status(Text(f"opening {model} …")):
-        return load_encoder(model, machine.device, **choices)
+    with errors.status(Text(f"opening {model} …")) if errors.is_terminal else nullcontext():
+        encoder = load_encoder(model, machine.device, **choices)
+    if choices.get("precision") == "auto" and encoder.replays is None:
+        from ..models.precision import explained
+
+        errors.print(Text(f"precision {explained(encoder.precision, encoder.device)}"), soft_wrap=True)
+    return encoder

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..models.loading import Loading
+from ..models.loading import Running
 from .checks import check_adapter, check_model, writable
 from .options import Data, DatasetArgument, Machine, ModelArgument, open_model, takes
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from ..evaluation.retrieval import AdaptedRetrieval, RetrievalResult
 
 
-@takes(data=Data, machine=Machine, loading=Loading)
+@takes(data=Data, machine=Machine, loading=Running)
 def retrieve(
     model: ModelArgument,
     dataset: DatasetArgument,
     data: Data,
     machine: Machine,
-    loading: Loading,
+    loading: Running,
     adapter: Annotated[
         str | None, typer.Option(help="A directory that `adapt` wrote: the model with and without it, and the paired difference.")
     ] = None,
@@ -72,7 +72,7 @@ def retrieve(
             result = AdaptedRetrieval(base, run_retrieval(encoder, clips, **choices), str(adapter))
     if out is not None:
         result.write(out)
-    unreadable(result.errors, clips)
+    unreadable(result.errors, clips, out and out / f"{result.record}.json")
     show(result, f"{encoder.name} on {clips.name}")
     if out is not None:
         say(f"tables: {out / 'tables'}")

@@ -10,7 +10,8 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
@@ -54,17 +55,30 @@ def say(text: str) -> None:
     console.print(text, soft_wrap=True)
 
 
-def unreadable(clips: Mapping[str, str], asked: Dataset) -> None:
-    """Name the first clips that could not be read, and the classes that were left out with them, if there are any."""
+def unreadable(clips: Mapping[str, str], asked: Dataset, where: Path | str | None = None, kept: Mapping[str, Any] | None = None) -> None:
+    """Name the first clips that could not be read, and the classes that were left out with them, if there are any.
+
+    ``where``: the file that names all of them, None where nothing is written. ``kept``: the same of ``--keep-clips``, as records have it.
+    """
+    if kept and kept["errors"]:
+        errors.print("\n".join(named(kept["errors"], f"{kept['clips']} clips of --keep-clips {kept['dataset']}", where)), soft_wrap=True)
     if not clips:
         return
-    lines = [f"{len(clips)} of {len(asked)} clips could not be read and were left out:"]
-    lines += [f"  {message}" for message in list(clips.values())[:SHOWN]]
+    lines = named(clips, f"{len(asked)} clips", where)
     left = set(asked.without(clips).labels)
     if gone := [label for label in asked.labels if label not in left]:
         more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
         lines.append(f"classes left out, because none of their clips could be read: {', '.join(gone[:SHOWN])}{more}")
     errors.print("\n".join(lines), soft_wrap=True)
+
+
+def named(clips: Mapping[str, str], of: str, where: Path | str | None) -> list[str]:
+    """Lines that count unreadable clips, name the first, and say who names the others."""
+    lines = [f"{len(clips)} of {of} could not be read and were left out:"]
+    lines += [f"  {message}" for message in list(clips.values())[:SHOWN]]
+    if len(clips) > SHOWN:
+        lines.append(f"  and {len(clips) - SHOWN} more; {f'{where} names all' if where else 'with --out, a file names all'}")
+    return lines
 
 
 @contextmanager
@@ -105,6 +119,7 @@ KNOWN_ERRORS = {
     "models.encoder": "EncoderError",
     "models.folding": "FoldError",
     "options": "OptionError",
+    "serve.problems": "ServeError",
     "units": "SelectionError",
     "writing": "LinkError",
 }
@@ -120,6 +135,19 @@ def is_known(error: Exception) -> bool:
 def is_full(error: Exception) -> bool:
     """Whether a disk is full, whoever found out: safetensors keeps the system's words only."""
     return any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+
+def wrong_words(error: Exception) -> str | None:
+    """What Typer has to say of a command line, in one line; nothing where it has shown the help; None for any other error.
+
+    It brings Click along under names of its own, so its errors are known by what they can do.
+    """
+    if not hasattr(error, "format_message") or not hasattr(error, "exit_code"):
+        return None
+    said = " ".join(error.format_message().replace("Value error, ", "").split()).removesuffix(".")
+    context = getattr(error, "ctx", None)
+    verb = context.command_path if context is not None else "residual-audio"
+    return said and f"{said[0].lower()}{said[1:]}{' See' if said.endswith('?') else '; see'} `{verb} --help`"
 
 
 @contextmanager
@@ -139,8 +167,10 @@ def fail_clearly() -> Iterator[None]:
         errors.print("stopped; finished parts stay, and the same command resumes from there")
         sys.exit(130 if isinstance(ended, KeyboardInterrupt) else ended.code)
     except Exception as error:
-        if not is_known(error) and not is_full(error):
+        words = wrong_words(error)
+        if words is None and not is_known(error) and not is_full(error):
             raise
         advice = "; make room, and the same command resumes" if is_full(error) else ""
-        errors.print(Text("error:", "bold red"), f"{error}{advice}", soft_wrap=True)
+        if words != "":
+            errors.print(Text("error:", "bold red"), words or f"{error}{advice}", soft_wrap=True)
         sys.exit(2)

@@ -82,7 +82,7 @@ def search(
     searched.write(out)
     caption = {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(searched.errors)}
     drawn = draw({"search": searched.table}, out / "figures", caption)
-    unreadable(searched.errors, clips)
+    unreadable(searched.errors, clips, out / f"{searched.record}.json")
     show(searched, f"{encoder.name} on {clips.name}")
     say(f"written: {', '.join(map(str, [out / 'tables', *drawn]))}")
 

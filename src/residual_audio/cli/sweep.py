@@ -37,7 +37,9 @@ def sweep(
         Literal["compare", "analyze"], typer.Option(help="Cross-validate methods, or extract and analyse every head.")
     ] = "compare",
     methods: Annotated[str | None, typer.Option(help="Of compare: comma-separated methods; the first is the baseline.")] = None,
-    regime: Annotated[str | None, typer.Option(help="Of analyze: pre, post or both; default: pre.")] = None,
+    regime: Annotated[
+        Literal["pre", "post", "both", "uncentred"] | None, typer.Option(help="Of analyze: as its own --regime; default: pre.")
+    ] = None,
     k: Annotated[int | None, typer.Option("--k", min=2, help="Of analyze: neighbours of MLE; default: 20.")] = None,
     points: Annotated[int | None, typer.Option(min=3, help="Of analyze: at most so many clips, evenly over classes and folds.")] = None,
 ) -> None:

@@ -55,7 +55,7 @@ def truncate(
     )  # fmt: skip
     found.write(out)
     draw(found.tables, out / "figures", {"model": encoder.name, "dataset": clips.name, "clips": len(clips) - len(found.errors)})
-    unreadable(found.errors, clips)
+    unreadable(found.errors, clips, out / f"{found.record}.json")
     table = screen_table("axes", "retained", "variance %", "accuracy %", "95 %", title=f"{encoder.name} on {clips.name}: {units}")
     for row in found.curve.itertuples():
         interval = f"[{percent(row.low)}, {percent(row.high)}]"

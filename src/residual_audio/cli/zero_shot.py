@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ..models.loading import Loading
+from ..models.loading import Running
 from ..options import option_specs
 from ..rounding import percent
 from .checks import check_classifiers, check_model, check_template, writable
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 @helped(classifier=classifier_help, template=template_help)
-@takes(listening=Listening, data=Data, machine=Machine, loading=Loading)
+@takes(listening=Listening, data=Data, machine=Machine, loading=Running)
 def zero_shot(
     model: ModelArgument,
     dataset: DatasetArgument,
     listening: Listening,
     data: Data,
     machine: Machine,
-    loading: Loading,
+    loading: Running,
     over_time: Annotated[
         bool, typer.Option("--over-time", help="DATASET is one recording of any length: tell where in it each --text is heard.")
     ] = False,
@@ -80,7 +80,7 @@ def zero_shot(
     if out is not None:
         result.write(out)
     show(result)
-    unreadable(result.errors, clips)
+    unreadable(result.errors, clips, out and out / f"{result.record}.json")
     if out is not None:
         say(f"written to {out}")
     if strict and result.errors:

@@ -148,4 +148,4 @@ def compare(
         store.write_json("run.json", {**store.read_json("run.json"), "status": "complete"})
     settings = {**choices, "repeats": repeats, "methods": recorded, "rows": {r.name: [r.method, r.classifier] for r in rows}}
     errors = setting.errors | (elsewhere.novel.errors if elsewhere.novel else {})
-    return Comparison(tables, {**provenance(encoder, dataset), "settings": settings}, errors)
+    return Comparison(tables, {**provenance(encoder, dataset), "settings": settings, "keep_clips": setting.kept}, errors)

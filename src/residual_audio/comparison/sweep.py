@@ -18,6 +18,7 @@ from ..evaluation import EvaluationError
 from ..extraction import ExtractionError, StoreError, extract
 from ..media import MediaError
 from ..models import Encoder, EncoderError
+from ..models.opening import revision_here
 from ..options import OptionError
 from ..results import Result, provenance, write_record
 from ..units import SelectionError
@@ -72,10 +73,16 @@ def place_of(name: str) -> str:
 
 
 def finished(folder: Path, asked: Mapping[str, Any]) -> pd.DataFrame | None:
-    """The rows of a pair that was done before; refused where it was asked for otherwise."""
+    """The rows of a pair that was done before; refused where it was asked for otherwise, or where the model has other weights now."""
     if not (folder / FINISHED).exists():
         return None
-    there = json.loads((folder / FINISHED).read_text())["asked"]
+    record = json.loads((folder / FINISHED).read_text())
+    there, then, now = record["asked"], record["model"]["revision"], revision_here(asked["model"])
+    if now not in (None, then):
+        raise StoreError(
+            f"{folder} was finished with other weights of {asked['model']} (revision {then}, here {now}), and pairs are not mixed; "
+            "use another --out"
+        )
     if there != json.loads(json.dumps(asked)):
         changed = ", ".join(key for key in asked if there.get(key) != json.loads(json.dumps(asked[key])))
         raise StoreError(f"{folder} was finished with another {changed}, and pairs are not mixed; use the same, or another --out")

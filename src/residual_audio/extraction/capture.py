@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ..decomposition.joint import JointWeights
-from ..models import Encoder
+from ..models import Encoder, EncoderError
 from ..models.attention import Reader
 from ..models.pathways import Pathways
 from ..models.readings import (
@@ -47,6 +47,11 @@ class Capture:
 
     def __init__(self, encoder: Encoder, granularity: Sequence[str], token_units: Sequence[Unit] = (), sketch: int = SKETCH) -> None:
         self.encoder, self.wanted = encoder, frozenset(granularity)
+        if encoder.replays is not None and (absent := [g for g in granularity if g not in encoder.replays]):
+            raise EncoderError(
+                f"{encoder.name}: {', '.join(absent)} cannot be had of this exported file, which recorded {', '.join(encoder.replays)}; "
+                "export it again with --record, or use the checkpoint itself"
+            )
         readers = {site.key: Reader(encoder, site, sketch) for site in encoder.sites}
         self.readers = readers if "attention" in self.wanted else None
         self.token_units = tuple(token_units) if "tokens" in self.wanted else ()
@@ -78,11 +83,14 @@ class Capture:
     @torch.inference_mode()
     def run(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Captured:
         """Encode a batch and read off what was asked for."""
+        if self.encoder.replays is not None:
+            return Captured(*self.encoder.replay(features, self.wanted))
         recording = recorded(self.encoder, features, longer, self.keep)
         moments = token_moments(recording, self.encoder.units) if "moments" in self.wanted else None
-        return Captured(self._arrays(recording), moments)
+        return Captured(self.arrays(recording), moments)
 
-    def _arrays(self, recording: Recording) -> dict[str, Tensor]:
+    def arrays(self, recording: Recording) -> dict[str, Tensor]:
+        """What was asked for, read off a recording that keeps :attr:`keep`."""
         units, wanted = self.encoder.units, self.wanted
         arrays = {"embedding.joint": recording.embedding, "embedding.pooled": recording.pooled}
         if "head" in wanted:

@@ -37,7 +37,8 @@ PACKAGES = ("residual-audio", "torch", "transformers", "numpy", "soundfile", "so
 
 
 def identity(encoder: Encoder, dataset: Dataset, settings: Settings, files: bool = True) -> dict[str, Any]:
-    """Everything that a run must not mix: model, preprocessing, clips (and with ``files`` their sizes and times), settings, versions."""
+    """Everything that a run must not mix: model, preprocessing, precision, clips (and with ``files`` their sizes and times), settings,
+    versions."""
 
     def digest(rows: list[Any]) -> str:
         return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:12]
@@ -46,6 +47,7 @@ def identity(encoder: Encoder, dataset: Dataset, settings: Settings, files: bool
     return {
         "model": {"name": encoder.name, "revision": encoder.revision},
         "preprocessing": {**asdict(encoder.policy), "hash": encoder.policy.hash},
+        "precision": encoder.precision,
         "dataset": {"name": dataset.name, "clips": len(dataset), "hash": digest([c.id for c in dataset.clips]), **stamps},
         "settings": settings.record(),
         "units": asdict(encoder.units),
@@ -61,7 +63,7 @@ def open_or_create(store: Store, wanted: dict[str, Any], notes: dict[str, Any] |
     wanted = json.loads(json.dumps(wanted))
     begun_only = set(store.names(".")) <= {"run.json", WEIGHTS, *left}
     if store.exists("run.json") and not begun_only:
-        there = store.read_json("run.json")
+        there = {"precision": "float32", **store.read_json("run.json")}  # earlier runs knew no other
         changed = differences({k: there.get(k) for k in wanted}, wanted)
         if changed:
             shown = "\n  ".join(changed[:6])
@@ -143,7 +145,7 @@ def extract(
     encoder: Encoder,
     dataset: Dataset,
     out: str | Path,
-    granularity: tuple[str, ...] | list[str] = ("head", "moments", "embedding"),
+    granularity: tuple[str, ...] | list[str] = ("head", "moments"),
     *,
     batch_size: int = 16,
     dtype: str = "float32",

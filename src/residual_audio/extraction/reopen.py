@@ -15,14 +15,14 @@ from torch import Tensor
 
 from ..audio import Preprocessing
 from ..models import Encoder, EncoderError, Loaded, Loading, load_encoder
-from ..models.files import file_digest, local_revision, split_revision
-from ..models.opening import address_of, recognise
+from ..models.files import split_revision
+from ..models.opening import address_of, recognise, revision_here
 from ..models.registry import ENCODERS
 
 PROBE = "probe"
 COMMIT = re.compile("[0-9a-f]{40}")  # of a hub repository
 # How far the embedding of the probe may be from the run's: kinds of hardware differ by rounding, other weights by far more.
-TOLERANCE = 2e-3
+TOLERANCE = {"float32": 2e-3, "bf16": 2e-2, "int8": 2e-2}
 FOLDED = "+residual"
 SAVE = "save what was changed with encoder.save(FOLDER), or `residual-audio fold`, and extract from that folder"
 
@@ -68,7 +68,9 @@ def reopen(info: dict[str, Any], weights: dict[str, Tensor], device: str) -> Enc
     if "loading" in info and info["loading"] is None:
         raise EncoderError(f"{info['model']['name']} was changed in memory and not saved, so the run cannot open it again; {SAVE}")
     loaded = Loaded.of(info["loading"]) if "loading" in info else _loaded_before(info)
-    encoder = load_encoder(_pinned_place(loaded, info), device, seconds=loaded.options.seconds, fast=loaded.options.fast)
+    encoder = load_encoder(
+        _pinned_place(loaded, info), device, seconds=loaded.options.seconds, fast=loaded.options.fast, precision=precision_of(info)
+    )
     policy = info["preprocessing"]
     if isinstance(encoder.policy, Preprocessing):
         encoder.policy = replace(encoder.policy, crop=policy["crop"], pad=policy["pad"])
@@ -76,6 +78,11 @@ def reopen(info: dict[str, Any], weights: dict[str, Tensor], device: str) -> Enc
     encoder.name, encoder.loading = info["model"]["name"], loaded
     _check(encoder, info, weights)
     return encoder
+
+
+def precision_of(info: dict[str, Any]) -> str:
+    """The precision of a run's products; earlier runs, which do not say, knew only one."""
+    return str(info.get("precision", "float32"))
 
 
 def _loaded_before(info: dict[str, Any]) -> Loaded:
@@ -104,10 +111,9 @@ def _place(loaded: Loaded) -> str:
 def _pinned_place(loaded: Loaded, info: dict[str, Any]) -> str:
     """The place, at the revision that the run recorded; a path with other weights is not even opened: the run may be a stranger's."""
     place, then = _place(loaded), info["model"]["revision"]
-    path = Path(place).expanduser()
     own = any(split_revision(place)[0] in kind.own_names for kind in ENCODERS.values())
-    if path.exists() and not own:
-        _same_revision(info["model"]["name"], local_revision(path) if path.is_dir() else file_digest(path), then)
+    if not own and (here := revision_here(place)) is not None:
+        _same_revision(info["model"]["name"], here, then)
         return place
     return f"{split_revision(place)[0]}@{then}" if COMMIT.fullmatch(then) else place
 
@@ -137,7 +143,7 @@ def _check(encoder: Encoder, info: dict[str, Any], weights: dict[str, Tensor]) -
         )
     here = kept_weights(encoder)
     same = all(torch.equal(value, here[key].to(value)) for key, value in weights.items() if key != PROBE and key in here)
-    if not same or (PROBE in weights and float((weights[PROBE] - here[PROBE]).norm()) > TOLERANCE):
+    if not same or (PROBE in weights and float((weights[PROBE] - here[PROBE]).norm()) > TOLERANCE[encoder.precision]):
         raise EncoderError(
             f"{name} as it lies on disk does not do what the run's encoder did: that was changed in memory after it was opened; {SAVE}"
         )

@@ -7,7 +7,7 @@ agree to rounding.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from ..decomposition.layout import together
 from ..spectra import Sketch
 from .encoder import BlockSite, Encoder
+from .narrow import widened
 from .places import window_places
 
 # What is read off the weights beside their sketch, in this order.
@@ -29,13 +30,14 @@ REACH = ("entropy", "time", "frequency", "entropy_rel", "time_rel", "frequency_r
 def revealed(encoder: Encoder, sites: tuple[BlockSite, ...]) -> Iterator[None]:
     """Inside, the attention of these blocks returns its weights as the second of its outputs; afterwards all is as before."""
     modules = [encoder.module.get_submodule(site.attention) for site in sites]
-    handles, before = [], []
+    handles, before, wide = [], [], ExitStack()
 
     def asked(module: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return args, {**options, "output_attentions": True}
 
     try:
         for module in modules:
+            wide.enter_context(widened(module))
             config: Any = getattr(module, "config", None)
             if config is None:  # HTS-AT: its attention is eager wherever it is asked for weights
                 handles.append(module.register_forward_pre_hook(asked, with_kwargs=True))
@@ -44,6 +46,7 @@ def revealed(encoder: Encoder, sites: tuple[BlockSite, ...]) -> Iterator[None]:
                 config._attn_implementation = "eager"
         yield
     finally:
+        wide.close()
         for handle in handles:
             handle.remove()
         for config, implementation in reversed(before):

@@ -7,25 +7,27 @@ it never repeats a forward pass of the model it adapts.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ..audio import AudioSource, Prepared, Preprocessing, as_sources
 from ..images import ImagePreprocessing, ImageSource
 from ..media import MediaError, reading
 from ..progress import progress
+from ..spectra import Moments
 from ..units import UnitTable
 from ..writing import drafted_folder, own_folder
 from .batching import as_batch, batches
 from .loading import Loaded
 from .readout import Readout
+from .wording import Wording
 
 Kind = TypeVar("Kind", bound=nn.Module)
 Media = Literal["sounds", "images"]
@@ -101,9 +103,13 @@ class Encoder(ABC):
     strips: int = 1
     dim: int
     logit_scale: float
+    precision: str = "float32"  # of products, as it is: float32, bf16 or (of exports) int8, never auto
     filters: Float[Tensor, "bin mel"] | None = None
     loading: Loaded | None = None
+    repository: str | None = None  # of the hub, where the name does not say it
     card: str | None = None  # the README of a checkpoint that was changed here
+    wording: Wording | None = None  # how texts become tokens; None where there is no text side
+    replays: tuple[str, ...] | None = None  # what an exported file recorded; None: a network, of which hooks show everything
     _readout: Readout
 
     @abstractmethod
@@ -160,13 +166,26 @@ class Encoder(ABC):
                 stream = self.module.get_submodule(stage.merge)(stream, stage.grid)
         return self.read(stream) if stop is None else stream
 
+    @property
+    def tokenizer(self) -> Any:
+        """Of the text side; resolved at the first text, so that work without texts needs none."""
+        raise EncoderError(f"{self.name} has no text side; classify with class centroids instead of prompts (--classifier centroids)")
+
+    def encode_tokens(self, ids: Int[Tensor, "text token"], mask: Int[Tensor, "text token"]) -> Float[Tensor, "text d"]:
+        """Tokens → embeddings in the joint space, not normalised."""
+        raise EncoderError(f"{self.name} has no text side")
+
     def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
         """Texts → embeddings in the joint space, not normalised."""
-        raise EncoderError(f"{self.name} has no text side; classify with class centroids instead of prompts (--classifier centroids)")
+        return self.encode_tokens(*(part.to(self.device) for part in (self.wording or Wording()).tokens(self.tokenizer, texts)))
 
     @property
     def has_text(self) -> bool:
-        return type(self).encode_text is not Encoder.encode_text
+        return self.wording is not None
+
+    def replay(self, features: Float[Tensor, "clip _ _ _"], wanted: Collection[str]) -> tuple[dict[str, Tensor], Moments | None]:
+        """What ``replays`` has of a batch, as extraction stores it: arrays with one row per window, and moments over all tokens."""
+        raise EncoderError(f"{self.name} is no exported file; its sites are recorded as it runs")
 
     @property
     def device(self) -> torch.device:
@@ -199,7 +218,10 @@ class Encoder(ABC):
         return F.normalize(torch.stack([part.mean(0) for part in embedded.split(windows)]), dim=-1)
 
     def probe(self) -> Float[Tensor, " d"]:
-        """The embedding of a fixed noise: two encoders that do the same agree on it, whatever was done to them since they were opened."""
+        """The embedding of a fixed noise: two encoders that do the same agree on it, whatever was done to them since they were opened.
+
+        In bf16, kinds of hardware agree less well on it than in float32 (``reopen.TOLERANCE``).
+        """
         return self.embed_prepared([self.prepare(self.policy.noise())])[0].to("cpu", torch.float32)
 
     def embed_outcomes(
@@ -268,7 +290,8 @@ class Encoder(ABC):
 
     def __repr__(self) -> str:
         heads, blocks = len(self.units.where("head")), len(self.units.blocks)
-        return f"<{type(self).__name__} {self.name} · {heads} heads, {blocks} blocks, d = {self.dim}, policy {self.policy.hash}>"
+        rounded = "" if self.precision == "float32" else f", products in {self.precision}"
+        return f"<{type(self).__name__} {self.name} · {heads} heads, {blocks} blocks, d = {self.dim}, policy {self.policy.hash}{rounded}>"
 
 
 def _as(kind: type[Kind], module: nn.Module, name: str) -> Kind:

@@ -17,13 +17,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers.models.clap.modeling_clap import ClapAudioSelfAttention
 
-# Which weights were stacked: their places in memory and how often they were changed there.
-State = tuple[tuple[int, int], ...]
+from .narrow import NARROW, State, is_narrow, state_of
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Q, K, V stacked, and the position bias, for one state of the weights."""
+    """Q, K, V stacked in the type that they multiply in, and the position bias, for one state of the weights."""
 
     state: State
     weight: Float[Tensor, "three_d d"]
@@ -36,11 +35,12 @@ def prepare(attention: ClapAudioSelfAttention, state: State) -> Prepared:
     tokens = attention.window_size[0] * attention.window_size[1]
     # Ordinary tensors even when first needed under inference mode: a later gradient must be able to pass through them.
     with torch.inference_mode(False), torch.no_grad():
+        kind = NARROW if is_narrow(attention.query) else attention.query.weight.dtype
         table = attention.relative_position_bias_table[attention.relative_position_index.view(-1)]
         return Prepared(
             state=state,
-            weight=torch.cat([p.weight for p in parts]),
-            bias=torch.cat([p.bias for p in parts]),
+            weight=torch.cat([p.weight for p in parts]).to(kind),
+            bias=torch.cat([p.bias for p in parts]).to(kind),
             position=table.view(tokens, tokens, -1).permute(2, 0, 1).contiguous(),
         )
 
@@ -57,13 +57,13 @@ def fused_forward(
     if output_attentions or trained or self.query.bias is None:
         mask: Any = attention_mask  # transformers asks for the type of tensors that torch no longer makes
         return ClapAudioSelfAttention.forward(self, hidden_states, mask, output_attentions)
-    state = tuple((w.data_ptr(), w._version) for w in (*weights, self.relative_position_bias_table))
+    state = state_of(*weights, self.relative_position_bias_table)
     ready = self.__dict__.get("_fused")
     if ready is None or ready.state != state:
         ready = self.__dict__["_fused"] = prepare(self, state)
     windows, tokens, width = hidden_states.shape
     heads, d = self.num_attention_heads, self.attention_head_size
-    qkv = F.linear(hidden_states, ready.weight, ready.bias).view(windows, tokens, 3, heads, d)
+    qkv = F.linear(hidden_states.to(ready.weight.dtype), ready.weight, ready.bias).view(windows, tokens, 3, heads, d)
     if attention_mask is None:
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=ready.position[None])

@@ -25,6 +25,16 @@ class Loading(Options):
 
 
 @dataclass(frozen=True)
+class Running(Loading):
+    """How a checkpoint is opened by verbs that only run it, and the precision of its products."""
+
+    precision: str = option(
+        "float32", "Of products: float32, bf16, or auto (bf16 where this machine is faster with it). Sums, norms and pooling stay float32.",
+        choices=("float32", "bf16", "auto"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Loaded:
     """What was opened and how: ``source`` as it was given, ``address`` the same from any working folder (a path made absolute)."""
 

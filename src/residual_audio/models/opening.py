@@ -14,8 +14,9 @@ from ..audio import Preprocessing
 from ..audio.decode import HIGHEST_RATE
 from ..options import OptionError, option_specs
 from .encoder import Encoder, EncoderError
-from .files import pinned
-from .loading import Loaded, Loading, split_revision
+from .files import file_digest, local_revision, pinned
+from .loading import Loaded, Loading, Running, split_revision
+from .precision import chosen_precision
 from .registry import ENCODERS, EncoderKind, known_models
 
 LONGEST_WINDOW = 600  # seconds
@@ -29,23 +30,35 @@ def load_encoder(
     crop: str | None = None,
     pad: str | None = None,
     fast: bool = True,
+    precision: str = "float32",
 ) -> Encoder:
-    """Open an encoder by name, hub repository (``REPO`` or, pinned, ``REPO@COMMIT``), directory, or ``.pth`` or ``.pt`` file.
+    """Open an encoder by name, hub repository (``REPO`` or, pinned, ``REPO@COMMIT``), directory, ``.pth`` or ``.pt`` file, or export.
 
     ``seconds`` chooses the window of an encoder whose window can be chosen (Whisper); ``crop`` (start, centre,
     windows) and ``pad`` (repeatpad, repeat, pad) replace the checkpoint's own length policy. ``fast`` runs HTS-AT's
     attention fused: the same numbers to rounding, in less time; the others have a fused attention of their own.
-    An option that the encoder does not read is an error.
+    ``precision``: of products (:mod:`.narrow`): float32, bf16, or auto, which is bf16 where this machine is faster with it;
+    ``encoder.precision`` says which. An option that the encoder does not read is an error.
     """
     from .fused import fuse_attention  # loads transformers, which reading a run does not need
+    from .narrow import narrow
 
     source, options = str(name_or_path), Loading(seconds, crop, pad, fast)
     kind = recognise(source)
     check_read(kind, source, options)
-    encoder = kind.open(source, device, options)
+    if kind.own_precision:
+        encoder = kind.open(source, device, options)
+        check_own_precision(encoder, precision)
+    else:
+        Running(precision=precision)  # checks the word
+        chosen = chosen_precision(precision, torch.device(device))
+        encoder = kind.open(source, device, options)
+        if options.fast:
+            fuse_attention(encoder.module)
+        if chosen == "bf16":
+            narrow(encoder)
+        encoder.precision = chosen
     check_policy(encoder)
-    if options.fast:
-        fuse_attention(encoder.module)
     if isinstance(encoder.policy, Preprocessing):
         if encoder.policy.fusion and options.crop is not None:
             raise OptionError(f"--crop does nothing for {source}: its feature fusion sees the whole clip; leave it out")
@@ -53,6 +66,12 @@ def load_encoder(
         encoder.policy = replace(encoder.policy, **changes)
     encoder.loading = Loaded(source, address_of(source), options)
     return encoder
+
+
+def check_own_precision(encoder: Encoder, asked: str) -> None:
+    """Refuse another precision than the one that a file was exported in; float32 is what is asked for where nobody asks."""
+    if asked not in ("float32", "auto", encoder.precision):
+        raise OptionError(f"--precision {asked}: {encoder.name} was exported in {encoder.precision}; leave it out, or export it in {asked}")
 
 
 def check_policy(encoder: Encoder) -> None:
@@ -115,7 +134,7 @@ def read_model_type(source: str) -> str | None:
             raise EncoderError(f"{path}: has no config.json; expected a checkpoint directory as transformers writes it")
         source = str(path)
     elif path.exists():
-        raise EncoderError(f"{path}: expected a directory, Microsoft's .pth or one of LAION's .pt")
+        raise EncoderError(f"{path}: expected a directory, Microsoft's .pth, one of LAION's .pt, or an exported .onnx or .xml")
     elif "/" not in source:
         near = difflib.get_close_matches(source, [m.name for m in known_models()], n=2, cutoff=0.4)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
@@ -128,6 +147,15 @@ def read_model_type(source: str) -> str | None:
             "Check the spelling, or download it once while online (HF_HOME says where), or pass a local directory."
         ) from error
     return config.get("model_type")
+
+
+def revision_here(source: str) -> str | None:
+    """The revision of what lies at a path or in the package, without opening it; None for what the hub has."""
+    kind = next((kind for kind in ENCODERS.values() if split_revision(source)[0] in kind.own_names), None)
+    path = Path(source).expanduser() if kind is None else kind.home
+    if path is None or not path.exists():
+        return None
+    return local_revision(path) if path.is_dir() else file_digest(path)
 
 
 def address_of(source: str) -> str:

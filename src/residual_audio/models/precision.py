@@ -25,7 +25,8 @@ PRECISIONS = ("float32", "bf16", "auto")
 # bfloat16 pays where its products take at most this part of float32's time: casting to and fro costs something too.
 WORTH = 0.8
 SECONDS = 60
-# Prints how long a bfloat16 product takes in units of a float32 one; both are warm, and each is at its best of several.
+# Prints how long a bfloat16 product takes in units of a float32 one: seconds of CPU, on which other work hardly tells; both are warm, and
+# each is at its best of several.
 TRIAL = """
 import time, torch
 torch.set_num_threads(1)
@@ -33,9 +34,9 @@ def best(kind):
     x, w = torch.randn(1024, 512).to(kind), torch.randn(512, 512).to(kind)
     times = []
     for _ in range(12):
-        began = time.perf_counter()
+        began = time.process_time()
         torch.nn.functional.linear(x, w)
-        times.append(time.perf_counter() - began)
+        times.append(time.process_time() - began)
     return min(times[2:])
 print(best(torch.bfloat16) / best(torch.float32))
 """
@@ -105,7 +106,7 @@ def chosen_precision(precision: str, device: torch.device) -> str:
     if precision == "float32":
         return precision
     if device.type == "cuda":
-        able: bool = torch.cuda.is_bf16_supported()
+        able: bool = torch.cuda.is_bf16_supported(including_emulation=False)  # emulated, it would be slower than float32
         ratio = 0.5 if able else None
     elif device.type == "cpu":
         ratio = bf16_ratio()
@@ -116,6 +117,22 @@ def chosen_precision(precision: str, device: torch.device) -> str:
     if ratio is None:
         raise PrecisionError(f"{cpu_name() if device.type == 'cpu' else device} cannot multiply in bf16; use --precision float32 or auto")
     return precision
+
+
+def explained(chosen: str, device: torch.device) -> str:
+    """Why ``auto`` chose this precision here, as a line for people."""
+    if device.type != "cpu":
+        return f"{chosen}, on {device}"
+    ratio, name = bf16_ratio(), cpu_name()
+    if ratio is None:
+        return f"{chosen}: a trial of bf16 in a child process gave no answer on {name}, so it is not used"
+    speed = f"a product in bf16 takes {ratio:.2f} of its time in float32 on {name}"
+    return f"{chosen}: {speed}" + ("" if chosen == "bf16" else f", and at most {WORTH} would pay")
+
+
+def unrounded(x: torch.Tensor) -> torch.dtype:
+    """The type in which a tensor is summed: its own, or float32 where that is narrower."""
+    return torch.promote_types(x.dtype, torch.float32)
 
 
 @contextmanager

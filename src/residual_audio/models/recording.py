@@ -18,6 +18,7 @@ from torch.utils.hooks import RemovableHandle
 from ..spectra import Moments
 from .attention import Gaze, Reader, revealed
 from .encoder import BlockSite, Encoder
+from .precision import unrounded
 
 Reach = Callable[[BlockSite, Tensor], Tensor | None]
 Look = Callable[[Tensor], object]
@@ -175,7 +176,7 @@ def recorded(
     encoder: Encoder, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"], keep: Keep
 ) -> Recording:  # fmt: skip
     """Run a batch once and keep what was asked for. Means are taken as the pass goes, so that they cost no memory."""
-    clips = len(features)
+    clips = features.shape[0]  # a length would be a fixed number in an export
     heads: dict[Block, Tensor] = {}
     mlps: dict[Block, Tensor] = {}
     entries: dict[Block, Tensor] = {}
@@ -189,7 +190,7 @@ def recorded(
         return x.reshape(clips, -1, x.shape[-1])
 
     def kept(x: Tensor, level: Level) -> Tensor:
-        return x if level == "tokens" else x.mean(1, keepdim=True)
+        return x.to(unrounded(x)) if level == "tokens" else x.mean(1, keepdim=True, dtype=unrounded(x))
 
     def see_heads(site: BlockSite, z: Tensor) -> None:
         if keep.heads is not None:

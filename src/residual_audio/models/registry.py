@@ -32,7 +32,8 @@ class EncoderKind:
 
     It is recognised by ``own_names`` (such as ``tiny``), by the ending of a file (``suffixes``), or by the ``model_types`` of a
     config.json. ``window``: the length of its window can be chosen (option ``seconds``); ``media``: what it takes (options ``crop`` and
-    ``pad`` are about sounds).
+    ``pad`` are about sounds); ``own_precision``: its files say how precisely they multiply.
+    ``home``: where its own names lie in the package; None where the hub has them.
     """
 
     name: str
@@ -40,8 +41,10 @@ class EncoderKind:
     model_types: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
     own_names: tuple[str, ...] = ()
+    home: Path | None = None
     media: Media = "sounds"
     window: bool = False
+    own_precision: bool = False
     known: tuple[KnownModel, ...] = ()
     order: int = 50
 
@@ -67,4 +70,7 @@ def directory(source: str) -> str:
 def known_models() -> tuple[KnownModel, ...]:
     """Every line of ``residual-audio models``."""
     lines = tuple(model for kind in ENCODERS.values() for model in kind.known)
-    return (*lines, KnownModel("PATH", "a directory of any of these layouts, Microsoft's .pth, or one of LAION's .pt", "the files"))
+    return (
+        *lines,
+        KnownModel("PATH", "a directory of any of these layouts, Microsoft's .pth, one of LAION's .pt, or an export", "the files"),
+    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import accumulate
 from pathlib import Path
@@ -104,7 +105,7 @@ def reproduce(
     # Everything is opened first: what is missing should be told before hours of work.
     every = list(dict.fromkeys(d for step in plan for d in step.data))
     encoders = {m: open_encoder(m) for m in dict.fromkeys(step.model for step in plan)}
-    data = {d: open_dataset(d, len(every) > 1) for d in every}
+    data = told_apart({d: open_dataset(d, len(every) > 1) for d in every})
     figures = published_figures() if published else None
     several = len(models) > 1 or len(datasets) > 1
     parts, found, records, errors = defaultdict[str, list[pd.DataFrame]](list), list[dict[str, Any]](), dict[str, Any](), dict[str, str]()
@@ -142,6 +143,13 @@ def reproduce(
     }
     differs = {name: list(TARGETS[name].differs) for name in parts if name != HEADS and TARGETS[name].differs}
     return Reproduction(tables, {"settings": {**settings, "published_heads": heads}, "tables": records, "differs": differs}, errors)
+
+
+def told_apart(data: dict[str, Dataset]) -> dict[str, Dataset]:
+    """Datasets whose names make one folder (``drums/a`` and ``drums-a``) get a digest of what they were asked for by."""
+    often = Counter(place_of(d.name) for d in data.values())
+    digests = {asked: hashlib.sha256(asked.encode()).hexdigest()[:8] for asked in data}
+    return {asked: d if often[place_of(d.name)] == 1 else replace(d, name=f"{d.name}-{digests[asked]}") for asked, d in data.items()}
 
 
 def measured(

@@ -25,6 +25,7 @@ import torch
 from ...data import Clip
 from ...data.synthetic import PREFIX
 from ...models import Encoder, EncoderError
+from ...options import OptionError
 from ..run import Run
 from ..shard import ExtractionError, Settings, ShardWriter
 from ..store import Store, shard_name
@@ -136,7 +137,7 @@ class ShardActor:
                 )
             self.writer.write(job["number"], [Clip(c["id"], os.fsdecode(c["path"]), c["label"]) for c in job["clips"]])
         except Exception as error:
-            ours = isinstance(error, ExtractionError | EncoderError)
+            ours = isinstance(error, ExtractionError | EncoderError | OptionError)
             row |= {"error": str(error) if ours else f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
         return {key: [value] for key, value in row.items()}
 

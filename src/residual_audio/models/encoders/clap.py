@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformers import AutoTokenizer, ClapFeatureExtractor, ClapModel, PreTrainedTokenizerBase
 
@@ -21,6 +20,7 @@ from ..loading import Loading
 from ..readout import MlpReadout
 from ..registry import ENCODERS, EncoderKind, KnownModel, directory
 from ..weights import open_exactly
+from ..wording import Wording
 
 TINY = Path(__file__).parents[1] / "tiny"
 
@@ -52,6 +52,7 @@ class ClapEncoder(HtsatEncoder):
     """``module`` is transformers' ClapModel, unchanged."""
 
     module: ClapModel
+    wording = Wording()
 
     def __init__(self, source: str | Path, name: str | None = None, device: str | torch.device = "cpu") -> None:
         self.source, self.name = str(source), name or str(source)
@@ -86,9 +87,8 @@ class ClapEncoder(HtsatEncoder):
         embedding: Tensor = self.module.audio_projection(pooled)
         return embedding
 
-    def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
-        tokens = self.tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt").to(self.device)
-        pooled = self.module.text_model(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]).pooler_output
+    def encode_tokens(self, ids: Int[Tensor, "text token"], mask: Int[Tensor, "text token"]) -> Float[Tensor, "text d"]:
+        pooled = self.module.text_model(input_ids=ids, attention_mask=mask).pooler_output
         embedding: Tensor = self.module.text_projection(pooled)
         return embedding
 
@@ -107,6 +107,7 @@ ENCODERS.add(
         open_clap,
         model_types=("clap",),
         own_names=("tiny",),
+        home=TINY,
         known=(
             KnownModel("tiny", "small CLAP, 184 heads of 8, trained on real and synthesised sounds", "nothing: it is in the package"),
             KnownModel("laion/clap-htsat-unfused", "LAION CLAP, 10 s, 48 kHz"),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformers import AutoTokenizer, CLIPModel, PreTrainedTokenizerBase
 
@@ -19,6 +18,7 @@ from ..readout import LinearReadout
 from ..registry import ENCODERS, EncoderKind, KnownModel, pretrained
 from ..vision import BICUBIC, GREY_LEVEL, VisionEncoder, image_policy
 from ..weights import open_exactly
+from ..wording import Wording
 
 DEFAULT = ImagePreprocessing(
     224, None, (224, 224), BICUBIC, GREY_LEVEL, (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
@@ -50,6 +50,7 @@ class ClipEncoder(VisionEncoder):
         self.readout = LinearReadout(norm="vision_model.post_layernorm", tokens=(0,), first="visual_projection")
         self.dim = whole.projection_dim
         self.logit_scale = self.module.logit_scale.exp().item()
+        self.wording = Wording(length=whole.text_config.max_position_embeddings)
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -61,11 +62,8 @@ class ClipEncoder(VisionEncoder):
         embedding: Tensor = self.module.visual_projection(self.module.vision_model(pixel_values=features).pooler_output)
         return embedding
 
-    def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
-        config: Any = self.module.config.text_config
-        longest = config.max_position_embeddings
-        tokens = self.tokenizer(list(texts), padding=True, truncation=True, max_length=longest, return_tensors="pt").to(self.device)
-        pooled = self.module.text_model(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]).pooler_output
+    def encode_tokens(self, ids: Int[Tensor, "text token"], mask: Int[Tensor, "text token"]) -> Float[Tensor, "text d"]:
+        pooled = self.module.text_model(input_ids=ids, attention_mask=mask).pooler_output
         embedding: Tensor = self.module.text_projection(pooled)
         return embedding
 

@@ -162,7 +162,9 @@ def open_laion(source: str, device: str | torch.device, options: Loading) -> Enc
     if name not in FILES:
         raise EncoderError(f"{path}: no such file; LAION's are in the hub repository {REPO}, and open by their names: {', '.join(FILES)}")
     found, commit = hub_file(REPO, name, revision)
-    return LaionEncoder(found, name, device, commit)
+    encoder = LaionEncoder(found, name, device, commit)
+    encoder.repository = REPO
+    return encoder
 
 
 ENCODERS.add(

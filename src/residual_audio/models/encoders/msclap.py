@@ -7,12 +7,11 @@ Widths, depths, heads, window and grid are inferred from the state dict. The fro
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import ClapAudioConfig, GPT2Config, GPT2Model, GPT2Tokenizer
 from transformers.models.clap.modeling_clap import ClapAudioModel
@@ -26,6 +25,7 @@ from ..original import State, below, infer_audio_config, load_exactly, read_chec
 from ..readout import ResidualReadout
 from ..registry import ENCODERS, HUB, EncoderKind, KnownModel
 from ..weights import check_count, check_finite, check_numbers
+from ..wording import Wording
 
 NAME, REPO, FILE = "msclap-2023", "microsoft/msclap", "CLAP_weights_2023.pth"
 AUDIO, TEXT = "audio_encoder.base.htsat.", "caption_encoder.base."
@@ -95,6 +95,7 @@ class MsClapEncoder(HtsatEncoder):
     """Microsoft CLAP 2023. The GPT-2 tokenizer is looked for beside the checkpoint, then on the hub, at the first text."""
 
     module: MsClapModel
+    wording = Wording(" <|endoftext|>", TEXT_LENGTH, padded=True)
 
     def __init__(self, path: str | Path, name: str | None = None, device: str | torch.device = "cpu", revision: str | None = None) -> None:
         self.path = Path(path)
@@ -146,14 +147,11 @@ class MsClapEncoder(HtsatEncoder):
         embedding: Tensor = self.module.audio_projection(self.module.audio_model(input_features=features).pooler_output)
         return embedding
 
-    def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
+    def encode_tokens(self, ids: Int[Tensor, "text token"], mask: Int[Tensor, "text token"]) -> Float[Tensor, "text d"]:
         """The state at the last token that is not padding, as Microsoft counts it: (ids ≠ 0) − 1."""
-        tokens = self.tokenizer(
-            [f"{text} <|endoftext|>" for text in texts], padding="max_length", truncation=True, max_length=TEXT_LENGTH, return_tensors="pt"
-        ).to(self.device)
-        states = self.module.text_model(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]).last_hidden_state
-        last = tokens["input_ids"].ne(0).sum(-1) - 1
-        embedding: Tensor = self.module.text_projection(states[torch.arange(len(texts), device=self.device), last])
+        states = self.module.text_model(input_ids=ids, attention_mask=mask).last_hidden_state
+        last = ids.ne(0).sum(-1) - 1
+        embedding: Tensor = self.module.text_projection(states[torch.arange(ids.shape[0], device=ids.device), last])
         return embedding
 
     def write(self, folder: Path) -> Path:
@@ -186,7 +184,9 @@ def open_msclap(source: str, device: str | torch.device, options: Loading) -> En
     path = Path(source).expanduser()
     if path.suffix not in SUFFIXES:
         path, revision = hub_file(REPO, FILE, split_revision(source)[1])
-        return MsClapEncoder(path, NAME, device, revision)
+        encoder = MsClapEncoder(path, NAME, device, revision)
+        encoder.repository = REPO
+        return encoder
     if not path.exists():
         raise EncoderError(f"{path}: no such file; download {FILE} from the hub repository {REPO}, or use the name {NAME}")
     return MsClapEncoder(path, source, device)

@@ -1,7 +1,8 @@
 """A run as one self-contained page: what people look at and listen to instead of CSV."""
 
+from .live import model_data, start_page
 from .make import report
 from .model_part import ModelPart
-from .page import write_page
+from .page import rendered, write_page
 
-__all__ = ["ModelPart", "report", "write_page"]
+__all__ = ["ModelPart", "model_data", "rendered", "report", "start_page", "write_page"]

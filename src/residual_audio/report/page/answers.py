@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...extraction import Run
 from ...meaning.shares import unit_embeddings
-from ...meaning.span import principal_span
+from ...meaning.span import Span, principal_span
 
 COMPONENTS, BEST = 3, 8
 CLIPS_AT_ONCE = 32
@@ -28,19 +28,35 @@ class Answers:
     clips: int
 
 
-def answers(run: Run, texts: Float[Tensor, "text d"], rows: np.ndarray) -> Answers:
-    """From the direct shares of ``rows``; the same definitions as ``residual-audio ask``."""
-    embedding = unit_embeddings(run)
+@dataclass(frozen=True)
+class Movers:
+    """What questions about some clips have in common: direct shares of their unit embeddings, and the heads' principal spans."""
+
+    rows: np.ndarray
+    shares: Float[Tensor, "clip unit d"]
+    heads: list[int]
+    spans: list[Span]
+
+    @classmethod
+    def of(cls, run: Run, rows: np.ndarray) -> Movers:
+        length = run.array("embedding.joint")[rows].float().norm(dim=-1)
+        shares = torch.cat(
+            [
+                run.joint_shares(rows[i : i + CLIPS_AT_ONCE].tolist())[0] / length[i : i + CLIPS_AT_ONCE, None, None]
+                for i in range(0, len(rows), CLIPS_AT_ONCE)
+            ]
+        )
+        heads = [run.units.index(u) for u in run.units.where("head")]
+        return cls(rows, shares, heads, [principal_span(shares[:, unit]) for unit in heads])
+
+
+def answers(run: Run, texts: Float[Tensor, "text d"], rows: np.ndarray, movers: Movers | None = None) -> Answers:
+    """From the direct shares of ``rows``; the same definitions as ``residual-audio ask``. ``movers``: those of ``rows``, if kept."""
+    movers = Movers.of(run, rows) if movers is None else movers
+    embedding, shares = unit_embeddings(run), movers.shares
     scores = embedding @ texts.to(embedding).T
-    length = run.array("embedding.joint")[rows].float().norm(dim=-1)
     seen = scores[rows].double() - scores[rows].double().mean(0)
     variance = seen.square().sum(0).clamp_min(1e-30)
-    shares = torch.cat(
-        [
-            run.joint_shares(rows[i : i + CLIPS_AT_ONCE].tolist())[0] / length[i : i + CLIPS_AT_ONCE, None, None]
-            for i in range(0, len(rows), CLIPS_AT_ONCE)
-        ]
-    )
     # cov(share · t, cosine) needs no product of all clips, units and texts: weight the clips first.
     weighted = torch.einsum("ct,cud->tud", seen.float(), shares) if shares[0].numel() * len(texts) < 2**27 else None
     share = torch.stack(
@@ -49,10 +65,8 @@ def answers(run: Run, texts: Float[Tensor, "text d"], rows: np.ndarray) -> Answe
             for t in range(len(texts))
         ]
     )
-    heads = [run.units.index(u) for u in run.units.where("head")]
-    moves, along = [], []
-    for unit in heads:
-        span = principal_span(shares[:, unit])
+    moves, along, heads = [], [], movers.heads
+    for span in movers.spans:
         along.append(
             torch.nn.functional.pad(span.axes[:COMPONENTS] @ texts.double().T, (0, 0, 0, COMPONENTS - len(span.axes[:COMPONENTS])))
         )

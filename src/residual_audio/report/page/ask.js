@@ -1,22 +1,23 @@
 // Ask: which heads and components move clips towards a text, which clips show it, and where in them it is written.
 views.push({ id: "ask", title: "Ask", build: buildAsk, update: updateAsk });
 const A = {};
-const askedText = () => D.ask?.texts.find((t) => t.text === state.ask);
+const askedAs = (text) => D.ask?.texts.find((t) => t.text === text);
+const askedText = () => askedAs(state.ask);
 
 function buildAsk(panel) {
   if (!D.ask) {
     fill(panel, el("section", { class: "card" }, el("h2", {}, "Ask"), D.missing.direct ? lacking("direct", "The run has no direct shares.") : withoutModel()));
     return;
   }
-  A.input = el("input", { type: "search", list: "texts", id: "asked", placeholder: "a class or a word", "aria-label": "Text to ask for", autocomplete: "off",
+  A.input = el("input", { type: "search", list: "texts", id: "asked", placeholder: live.ask ? "any text" : "a class or a word", "aria-label": "Text to ask for", autocomplete: "off",
     oninput: (e) => (D.ask.texts.some((t) => t.text === e.target.value) ? set({ ask: e.target.value }) : suggest(e.target.value)),
-    onkeydown: (e) => { if (e.key === "Enter") { const first = matches(e.target.value)[0]; if (first) { e.target.value = first.text; set({ ask: first.text }); } } } });
+    onkeydown: (e) => { if (e.key === "Enter") { const first = matches(e.target.value)[0]; if (live.ask && !askedAs(e.target.value)) live.ask(e.target.value); else if (first) { e.target.value = first.text; set({ ask: first.text }); } } } });
   A.hints = el("div", { class: "pick" });
   A.answer = el("div", {});
   const words = D.ask.texts.filter((t) => t.kind === "word").length;
   fill(panel, el("section", { class: "card" }, el("h2", {}, "Ask"),
     el("p", { class: "note" }, `${D.classes.length} classes${words ? ` and ${words} words of a dictionary` : ""} are on this page. A head's share is the part of the clip-to-clip variation of the cosine with the text that its direct share accounts for (${D.ask.counted} clips); over all units and the constant, shares sum to one. Class scores: ${D.ask.classifier}.`),
-    el("div", { class: "tools" }, el("label", {}, el("span", {}, "Type a class or a word"), A.input),
+    el("div", { class: "tools" }, el("label", {}, el("span", {}, live.ask ? "Type any text, then Enter" : "Type a class or a word"), A.input),
       words ? select("Or pick a word", [["", "–"], ...D.ask.texts.filter((t) => t.kind === "word").map((t) => [t.text, t.text])], "", (v) => { if (v) { A.input.value = v; set({ ask: v }); } }) : null), A.hints,
     el("datalist", { id: "texts" }, D.ask.texts.map((t) => el("option", { value: t.text })))), A.answer);
 }
@@ -24,14 +25,15 @@ const matches = (text) => { const q = text.trim().toLowerCase(); return D.ask.te
 function suggest(text) {
   const some = text.trim() ? matches(text).slice(0, 12) : D.ask.texts.filter((t) => t.kind === "class").slice(0, 16);
   fill(A.hints, some.length ? some.map((t) => el("button", { "aria-pressed": String(t.text === state.ask), onclick: () => { A.input.value = t.text; set({ ask: t.text }); } }, t.text))
-    : el("p", { class: "lacking" }, "This text is not on the page. To ask the model: ", el("code", {}, `residual-audio ask RUN "${text}"`)));
+    : live.ask ? null : el("p", { class: "lacking" }, "This text is not on the page. To ask the model: ", el("code", {}, `residual-audio ask RUN "${text}"`)),
+    live.ask && text.trim() && !askedAs(text) ? el("button", { class: "ask", onclick: () => live.ask(text) }, `Ask the model for “${short(text, 40)}”`) : null);
 }
 function updateAsk(changed) {
   if (!D.ask) return;
   if (document.activeElement !== A.input) A.input.value = state.ask;
   suggest(askedText() ? "" : A.input.value);
   const t = askedText() ?? (state.ask ? null : D.ask.texts[0]);
-  if (!t) return fill(A.answer);
+  if (!t) return live.ask ? live.ask(state.ask) : fill(A.answer);
   if (A.shown === t) { if (changed.has("head")) paintGrid(A.grid, A.measure); return; }
   A.shown = t;
   A.grid = headGrid(`Heads by their share of the variation towards ${t.text}`);

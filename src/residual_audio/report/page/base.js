@@ -4,7 +4,10 @@ const D = JSON.parse(document.getElementById("data").textContent);
 const HEADS = D.heads.label;
 const indexOf = Object.fromEntries(HEADS.map((label, i) => [label, i]));
 const views = [];
-const KEYS = ["view", "head", "pc", "colour", "of", "q", "stage", "x", "y", "brush", "ask", "set", "before", "after", "strength", "gains"];
+const KEYS = ["view", "head", "pc", "colour", "of", "q", "stage", "x", "y", "brush", "ask", "set", "before", "after", "strength", "gains",
+  "adapter", "sound", "text", "target", "when", "more", "less", "alpha", "dataset"];
+// What a server adds to the page; on a page that opens from disk this stays empty.
+const live = {};
 
 function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -37,7 +40,7 @@ function readAddress() {
   if (!Object.hasOwn(indexOf, state.head)) state.head = firstHead();
   // Numbers that are none would be drawn as such; without them a view opens as it does at first.
   const isNumber = (text) => text.trim() !== "" && Number.isFinite(Number(text));
-  for (const key of ["pc", "strength"]) if (!isNumber(state[key])) state[key] = "";
+  for (const key of ["pc", "strength", "alpha"]) if (!isNumber(state[key])) state[key] = "";
   state.gains = state.gains.split(";").filter((one) => isNumber(one.split(":")[1] ?? "")).join(";");
   const box = state.brush.split(",");
   if (box.length !== 4 || !box.every(isNumber)) state.brush = "";
@@ -64,6 +67,7 @@ function refresh(changed) {
     view.tab.setAttribute("aria-selected", open);
     view.tab.tabIndex = open ? 0 : -1;
     view.panel.hidden = !open;
+    if (open && changed.has("view")) view.tab.scrollIntoView({ block: "nearest", inline: "nearest" });
     for (const key of changed) view.waiting.add(key);
     if (open && view.waiting.size) {
       const news = view.waiting;
@@ -152,7 +156,7 @@ function clipCard(i, ...words) {
       : clip.spectrogram ? picture(bytes(clip.spectrogram), rows, columns, HEAT, 0, 255)
       : el("p", { class: "lacking" }, clip.error ?? (IMAGES ? "no picture" : "no spectrogram")),
     clip.audio ? el("audio", { controls: true, preload: "none", src: clip.audio, controlslist: "nodownload noplaybackrate", "aria-label": `${name}, ${clip.id}`, onplay: alone }) : null,
-    el("figcaption", {}, el("b", {}, name), el("small", { class: "id", title: clip.id }, clip.id), words.map((w) => el("small", {}, w))));
+    el("figcaption", {}, el("b", {}, name), el("small", { class: "id", title: clip.id }, clip.id), words.map((w) => el("small", {}, w)), live.inside?.(clip)));
 }
 function alone(event) {
   for (const other of document.querySelectorAll("audio")) if (other !== event.target) other.pause();

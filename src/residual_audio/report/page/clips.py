@@ -63,7 +63,7 @@ def shown_clips(
     shown = []
     for row in rows:
         clip = Clip(str(clips["id"][row]), str(clips["path"][row]), str(clips["label"][row]))
-        record: dict[str, Any] = {"id": clip.id, "class": position[clip.label]}
+        record: dict[str, Any] = {"id": clip.id, "row": int(row), "class": position[clip.label]}
         try:
             with reading(clip.source):
                 record |= {"image": thumbnail(clip.source)} if media == "image" else sound_record(clip.source, audio, out)

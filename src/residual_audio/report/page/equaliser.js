@@ -76,10 +76,11 @@ function buildEqualiser(panel) {
   Q.plot = plotBox(60 + 19 * Math.min(16, D.classes.length), "Accuracy by class before and now");
   fill(panel,
     el("section", { class: "card" }, el("h2", {}, "Equaliser"),
-      el("p", { class: "note" }, `The effect of gains on ${Q.clips} clips, classified by ${e.classifier}. This is the `, el("b", {}, "direct effect"), ": what a head itself writes into the embedding, with all norms held. Effects through later units are not included, except in the figure for the whole model."),
+      el("p", { class: "note" }, `The effect of gains on ${Q.clips} clips, classified by ${e.classifier}. This is the `, el("b", {}, "direct effect"), ": what a head itself writes into the embedding, with all norms held. Effects through later units are not included, except in the figure for the whole ", live.equaliser ? "network, which runs with every gain that you move." : "model."),
       D.meta.model_notes.map((n) => el("p", { class: "note" }, n)), Q.result,
       e.learned ? el("div", { class: "master" }, el("span", {}, "before"), Q.master, el("span", {}, "learned")) : el("p", { class: "lacking" }, "No adapter was given, so all gains start at one. ", el("code", {}, `residual-audio adapt ${D.meta.model.name} ${D.meta.dataset.name} --out ADAPTER`), " learns some; add it with ", el("code", {}, "--adapter ADAPTER"), "."),
-      el("div", { class: "pick" }, el("button", { onclick: () => set({ gains: "" }) }, "Undo my moves"))),
+      el("div", { class: "pick" }, el("button", { onclick: () => set({ gains: "" }) }, "Undo my moves"), live.equaliser?.steps())),
+    live.equaliser?.card(),
     el("div", { class: "split even" },
       el("section", { class: "card" }, Q.rack),
       el("section", { class: "card" }, el("h2", {}, "By class"), Q.plot)),
@@ -87,11 +88,13 @@ function buildEqualiser(panel) {
 }
 function updateEqualiser(changed) {
   if (!D.equaliser) return;
+  live.equaliser?.update();
   const now = judge(scoresNow());
   const tile = (value, what, note, extra = "") => el("div", { class: `tile ${extra}` }, el("strong", {}, value), el("span", {}, what), el("small", {}, note));
   fill(Q.result, tile(percent(Q.before.accuracy), "before", `margin ${number(Q.before.margin)}`),
     tile(percent(now.accuracy), "now, direct effect", `margin ${number(now.margin)}`, "now"),
-    Q.learned ? tile(percent(Q.learned.accuracy), "whole model, learned gains", `margin ${number(Q.learned.margin)}; nothing held`) : null);
+    live.equaliser?.tile(tile),
+    Q.learned && !live.equaliser ? tile(percent(Q.learned.accuracy), "whole model, learned gains", `margin ${number(Q.learned.margin)}; nothing held`) : null);
   Q.result.dataset.accuracy = now.accuracy;
   if (document.activeElement !== Q.master) Q.master.value = strength();
   rack(changed); faders(changed); byClass(now);
@@ -149,7 +152,7 @@ function byClass(now) {
   const shown = (order.length > 16 ? [...order.slice(0, 8), ...order.slice(-8)] : order).reverse();
   const trace = (result, name, colour, symbol) => ({ type: "scatter", mode: "markers", name, x: shown.map((c) => 100 * result.byClass[c]), y: shown.map((_, i) => i), marker: { size: 10, color: colour, symbol },
     customdata: shown.map((c) => plain(D.classes[c])), hovertemplate: `%{customdata}: %{x:.0f} % ${name}<extra></extra>` });
-  plot(Q.plot, () => [trace(Q.before, "before", tone("--faint"), "circle-open"), trace(now, "now", tone("--accent"), "circle")], () => ({
+  plot(Q.plot, () => [trace(Q.before, "before", tone("--faint"), "circle-open"), trace(now, live.equaliser ? "direct" : "now", tone("--accent"), "circle"), ...(live.equaliser?.traces(trace) ?? [])], () => ({
     margin: { l: 8, r: 12, t: 24, b: 38 }, showlegend: true, legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom" },
     xaxis: { title: axisTitle("accuracy, %"), range: [-4, 104], zeroline: false }, yaxis: { zeroline: false,  tickvals: shown.map((_, i) => i), ticktext: shown.map((c) => plain(short(D.classes[c], 26))), tickfont: { size: 11 } } }));
 }

@@ -17,6 +17,7 @@ from ...data import DATASETS, Shipped
 from ...evaluation.metrics import outcome
 from ...evaluation.significance import mean_interval
 from ...extraction import Run, StoreError
+from ...units import UnitTable
 from ...writing import drafted
 from . import gather
 from .audio import SHAPE
@@ -28,6 +29,14 @@ from .pack import as_script
 
 HERE = Path(__file__).parent
 SCRIPTS = ("base.js", "plots.js", "overview.js", "heads.js", "head.js", "equaliser.js", "ask.js", "classes.js", "page.js")
+# What only the live page has, each after the script of the static page that it follows on: parts of the page stand in this order.
+LIVE = {
+    "plots.js": ("server.js", "jobs.js"),
+    "overview.js": ("record.js", "sound.js", "explain.js"),
+    "equaliser.js": ("network.js",),
+    "ask.js": ("anything.js", "steer.js"),
+    "classes.js": ("label.js",),
+}
 AUDIO = ("embed", "link", "none")
 CITE = "Basile, Maiorca, Bortolussi, Rodolà & Locatello 2024: ResiDual Transformer Alignment with Spectral Decomposition, arXiv 2411.00246"
 
@@ -61,22 +70,32 @@ def write_page(
 
 
 def rendered(data: dict[str, Any]) -> str:
-    """The template with styles, scripts, the plotting library and the data inside."""
+    """The template with styles, scripts, the plotting library and the data inside; with ``data["live"]``, the live page."""
+    live = bool(data.get("live"))
+    script, plotly = joined([one for name in SCRIPTS for one in (name, *(LIVE.get(name, ()) if live else ()))]), plotting()
+    return filled("template.html", data["meta"]["title"], (script, plotly), script=script, plotly=plotly, data=as_script(data), live=live)
+
+
+def filled(template: str, title: str, scripts: Sequence[str], **parts: object) -> str:
+    """A template; of all scripts, only ``scripts`` may run."""
     from jinja2 import Environment, FileSystemLoader
     from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
 
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True)
-    plotly = get_plotlyjs().replace("</script", "<\\/script").replace("\r\n", "\n").replace("\r", "\n")
-    script = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    return environment.get_template("template.html").render(
-        title=data["meta"]["title"],
-        style=(HERE / "page.css").read_text(encoding="utf-8"),
-        plotly=plotly,
-        data=as_script(data),
-        script=script,
-        scripts=Markup(" ".join(map(allowed, (script, plotly)))),
-    )
+    style = (HERE / "page.css").read_text(encoding="utf-8")
+    return environment.get_template(template).render(title=title, style=style, scripts=Markup(" ".join(map(allowed, scripts))), **parts)
+
+
+def joined(names: Sequence[str]) -> str:
+    """Several scripts as one."""
+    return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
+
+
+def plotting() -> str:
+    """The plotting library, as it can stand inside ``<script>``."""
+    from plotly.offline import get_plotlyjs
+
+    return get_plotlyjs().replace("</script", "<\\/script").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def allowed(script: str) -> str:
@@ -96,8 +115,7 @@ def page_data(
     classes = sorted(table["label"].astype(str).unique())
     number = {label: i for i, label in enumerate(classes)}
     targets = np.array([number[str(label)] for label in table["label"]])
-    heads = run.units.where("head")
-    labels = [u.label for u in heads]
+    labels = [u.label for u in run.units.where("head")]
     rows = part_rows(gather.pool_rows(table["label"].astype(str), clips), part)
     place = {int(row): i for i, row in enumerate(rows)}
     comparisons, others = split(compare)
@@ -107,7 +125,7 @@ def page_data(
         "commands": gather.commands(run, folder, [c["command"] for c in comparisons], command),
         "missing": gather.missing(run, folder),
         "classes": gather.class_titles(run, classes),
-        "heads": {"label": labels, "stage": [u.stage for u in heads], "block": [u.block for u in heads], "head": [u.head for u in heads]},
+        "heads": head_places(run.units),
         "measures": gather.measures(folder, labels, gains) + elsewhere,
         "by_class": gather.class_columns(folder, labels, classes),
         "stages": gather.stages(folder),
@@ -122,6 +140,12 @@ def page_data(
         "spectrogram": list(SHAPE),
         "clips": shown_clips(table, rows.tolist(), classes, media_of(run), audio, out, advance),
     }
+
+
+def head_places(units: UnitTable) -> dict[str, list[Any]]:
+    """Every head's label, stage, block and number."""
+    heads = units.where("head")
+    return {name: [getattr(u, name) for u in heads] for name in ("label", "stage", "block", "head")}
 
 
 def part_rows(rows: np.ndarray, part: ModelPart | None) -> np.ndarray:
@@ -171,7 +195,6 @@ def meta(run: Run, out: Path, targets: np.ndarray, part: ModelPart | None) -> di
     """Model, data, preprocessing, counts, errors and the first figure."""
     info, everything = run.info, run.all_clips
     bad = everything[everything.status != "ok"]
-    policy = {k: v for k, v in info["preprocessing"].items() if not isinstance(v, dict) and v is not None}
     accuracy = None
     if part is not None:
         own = [i for i, (_, kind) in enumerate(part.texts) if kind == "class"]
@@ -180,21 +203,33 @@ def meta(run: Run, out: Path, targets: np.ndarray, part: ModelPart | None) -> di
             interval = {k: None if np.isnan(v) else v for k, v in mean_interval(correct, run.groups)._asdict().items()}
             accuracy = {**interval, "clips": len(correct), "classifier": part.classifier}
     return {
-        "title": f"{info['model']['name']} on {info['dataset']['name']}",
-        "media": media_of(run),
-        "model": info["model"],
+        **about(info, f"{info['model']['name']} on {info['dataset']['name']}", media_of(run)),
         "dataset": {**info["dataset"], "readable": len(targets), "classes": int(targets.max(initial=-1)) + 1},
-        "preprocessing": [[k, v if isinstance(v, str) else json.dumps(v)] for k, v in policy.items()],
-        "mel": info["preprocessing"].get("mel"),
         "errors": [{"id": str(r.id), "error": str(r.error)} for r in bad.itertuples()][:50],
         "failed": len(bad),
-        "units": {"heads": len(run.units.where("head")), "blocks": len(run.units.blocks), "stages": len(run.units.heads)},
+        "units": counted(run.units),
         "accuracy": accuracy,
+        "model_notes": list(part.notes) if part is not None else [],
+        "name": out.name,
+    }
+
+
+def counted(units: UnitTable) -> dict[str, int]:
+    return {"heads": len(units.where("head")), "blocks": len(units.blocks), "stages": len(units.heads)}
+
+
+def about(info: dict[str, Any], title: str, media: str) -> dict[str, Any]:
+    """What a record of a model, its preprocessing and its data says about itself."""
+    policy = {k: v for k, v in info["preprocessing"].items() if not isinstance(v, dict) and v is not None}
+    return {
+        "title": title,
+        "media": media,
+        "model": info["model"],
+        "preprocessing": [[k, v if isinstance(v, str) else json.dumps(v)] for k, v in policy.items()],
+        "mel": info["preprocessing"].get("mel"),
         "versions": info.get("versions", {}),
         "made": datetime.now(UTC).isoformat(timespec="minutes"),
         "cite": [f"residual-audio {version('residual-audio')}", CITE, *credit(info["dataset"]["name"])],
-        "model_notes": list(part.notes) if part is not None else [],
-        "name": out.name,
     }
 
 

@@ -19,6 +19,7 @@ function plotsReady() {
 dark.addEventListener("change", () => {
   ZERO = diverging();
   A.shown = null;
+  live.repaint?.();
   restore();
   plotsReady();
 });
