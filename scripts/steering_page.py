@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +122,7 @@ def whisper_part(whisper: dict | None) -> str:
         return ""
     return f"""### Whisper tiny.en, ESC-50
 
-No texts: the centroids of {len(ESC50)} classes stand in, so "elsewhere" is {len(ESC50) - 1} other classes.
+No texts: the centroids of {len(ESC50)} classes stand in (windows of 5 s), so "elsewhere" is {len(ESC50) - 1} other classes.
 {whisper["measured"]} clips measured; classes steered: {", ".join(ESC50[:3])}.
 
 {steering_table(whisper["shares"])}
@@ -150,7 +151,7 @@ the other's (difference {interval(kept.shares_own - kept.shares_other)}, {len(ke
 
 
 def limits(found: dict[str, dict]) -> str:
-    """What fails, from the same figures."""
+    """What holds and what fails, from the same figures."""
     lines = []
     for name, title in (("tiny", "`tiny`, synthetic sounds"), ("notes", "`tiny`, notes"), ("whisper", "Whisper, ESC-50")):
         if f"steer-{name}" not in found:
@@ -168,7 +169,7 @@ def limits(found: dict[str, dict]) -> str:
     weak, strong = (found["steer-tiny"]["curve"][i]["others"] for i in (1, -1))
     somp, shares = pd.DataFrame(found["steer-tiny"]["somp"]).difference.mean(), rows[rows.model == "steered"].difference.mean()
     lines += [
-        f"- A strength is not the gain that a text gets: `more` at strength 1 raises a text by {100 * more:.0f} % on average, "
+        f"- A strength is not the gain that a text gets: on `tiny`, `more` at strength 1 raises a text by {100 * more:.0f} % on average, "
         "not by 100 %. Other units carry the text too, and later norms take some of it back.",
         f"- Stronger is less selective: from strength {STRENGTHS[1]:g} to {STRENGTHS[-1]:g}, "
         f"the change elsewhere grows from {weak:.3f} to {strong:.3f}.",
@@ -178,8 +179,8 @@ def limits(found: dict[str, dict]) -> str:
     ]
     for name in [name for name in TITLES if name in found]:
         rows = found[name]["faithfulness"]
-        if rivals := [r["order"] for r in rows if r["order"] in ("gradient", "loudness") and r["ahead_low"] <= 0]:
-            lines.append(f"- Masks, {TITLES[name]}: not shown to be more faithful than {' and '.join(rivals)}.")
+        if rivals := [r["order"] for r in rows if r["order"] != "shares" and r["ahead_low"] <= 0]:
+            lines.append(f"- Masks, {TITLES[name]}: not shown to be more faithful than {', '.join(rivals)}.")
         scores = pd.DataFrame(found[name]["scores"])
         if worse := int((scores.removed > scores.kept).sum()):
             lines.append(f"- Masks, {TITLES[name]}: what is removed scores higher than what is kept in {worse} of {len(scores)} clips.")
@@ -213,7 +214,7 @@ moved at random.
 
 {scores_table(explained)}
 {mixed_part(found["explain-mixed"]["kept"])}
-## What fails
+## What holds, and what fails
 
 {limits(found)}
 """
@@ -236,7 +237,7 @@ def main() -> None:
             kept.write_text(json.dumps(PARTS[name](Places(args.data, args.whisper)), indent=1))
             print(kept, flush=True)
     if not args.part:
-        args.out.write_text(page({name: json.loads((args.runs / f"{name}.json").read_text()) for name in parts}))
+        args.out.write_text(re.sub(r"\n{3,}", "\n\n", page({name: json.loads((args.runs / f"{name}.json").read_text()) for name in parts})))
 
 
 if __name__ == "__main__":

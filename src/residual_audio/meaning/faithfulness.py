@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ..audio import Waveform
+from ..audio import Preprocessing, Waveform
 from ..models import Encoder
 from .masks import Grid
 from .tokens import TokenMap, token_map
@@ -56,7 +56,8 @@ class Heard:
 
 def silence_of(encoder: Encoder) -> Float[Tensor, "1 channel frame mel"]:
     """The model's input for a window of zeros."""
-    return encoder.prepare(Waveform(np.zeros(encoder.policy.samples, np.float32), encoder.policy.sample_rate)).features
+    assert isinstance(policy := encoder.policy, Preprocessing)
+    return encoder.prepare(Waveform(np.zeros(policy.samples, np.float32), policy.sample_rate)).features
 
 
 def cell_numbers(shape: tuple[int, int], frames: int, mels: int) -> Int[Tensor, "frame mel"]:

@@ -135,7 +135,7 @@ def shares_of(encoder: Encoder, ways: Pathways, features: Tensor, longer: Tensor
 
 def mean_outputs(encoder: Encoder, recording: Recording) -> dict[Unit, Float[Tensor, "clip _"]]:
     """Of every head and MLP."""
-    found = {}
+    found: dict[Unit, Tensor] = {}
     for site in encoder.sites:
         heads = recording.heads[site.key].mean(1).unflatten(-1, (site.heads, -1)).float().cpu()
         found |= {unit: heads[:, unit.head] for unit in encoder.units.where("head", *site.key)}

@@ -50,7 +50,7 @@ class Plan:
         return self.axes_of(list(zip(self.chosen.text, self.chosen.label, strict=True)))
 
     def axes_of(self, pairs: Sequence[Pair]) -> dict[Pair, TextAxis]:
-        found = {}
+        found: dict[Pair, TextAxis] = {}
         for text in dict.fromkeys(text for text, _ in pairs):
             labels = [label for t, label in pairs if t == text]
             direction = self.concepts.directions[self.concepts.index(text)]

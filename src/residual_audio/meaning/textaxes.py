@@ -74,7 +74,6 @@ def along(changes: Sequence[tuple[Float[Tensor, " d"], float]], most: float) -> 
 def steering(listening: Listening, changes: Changes, strength: float, notes: dict[str, object] | None = None) -> ResiDual:
     """An adapter of gains about each unit's mean over the clips of ``fit``; ``variance`` is that of the clips' means along the axes."""
     encoder, part = listening.encoder, only_fit(listening)
-    put = dict(device=encoder.device, dtype=encoder.dtype)
     sets = []
     for place in choose_places(encoder.units, " ".join(unit.label for unit in changes)):
         units = [Unit.parse(label) for label in place.labels]
@@ -84,5 +83,5 @@ def steering(listening: Listening, changes: Changes, strength: float, notes: dic
         outputs = [part.outputs[unit].double() for unit in units]
         mean = torch.stack([x.mean(0) for x in outputs])
         variance = torch.stack([((x - x.mean(0)) @ a.T).var(0) for x, a in zip(outputs, axes, strict=True)])
-        sets.append(GainSet(place, *(x.to(**put) for x in (axes, mean, variance, gains))))
+        sets.append(GainSet(place, *(x.to(encoder.device, encoder.dtype) for x in (axes, mean, variance, gains))))
     return ResiDual(tuple(sets), "keep", notes or {})
