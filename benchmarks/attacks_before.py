@@ -36,7 +36,7 @@ ROOMS = (
     "tests/report/test_page_browser.py::test_an_address_that_is_not_understood_falls_back",
     "tests/test_progress.py",
 )
-OWN_HELPERS = ("tests/helpers/gains.py",)
+OWN_HELPERS = ("tests/helpers/gains.py", "tests/helpers/page.py")
 """Made of what the package has: taken from the older commit."""
 RENAMED = {
     "tests/attacks/test_adapters.py": (
@@ -128,15 +128,15 @@ def lenient_import(name, globals=None, locals=None, fromlist=(), level=0):
 
 def pytest_configure(config) -> None:
     builtins.__import__ = lenient_import
-    resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, resource.RLIM_INFINITY))
 
 
 def pytest_runtest_setup(item) -> None:
     def late(*args: object) -> None:
         raise TimeoutError(f"not over after {SECONDS} s")
 
-    limit = resource.RLIM_INFINITY if Path(item.path).stem in ("test_network", "test_page_browser") else MOST_MEMORY  # Ray, Chromium
-    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+    free = Path(item.path).stem in ("test_network", "test_page_browser")  # Ray and Chromium reserve far more than they take
+    for kind, most in ((resource.RLIMIT_FSIZE, LARGEST_FILE), (resource.RLIMIT_AS, MOST_MEMORY)):
+        resource.setrlimit(kind, (resource.RLIM_INFINITY if free else most, resource.RLIM_INFINITY))
     signal.signal(signal.SIGALRM, late)
     signal.alarm(SECONDS)
 

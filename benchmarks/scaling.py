@@ -1,4 +1,5 @@
-"""Files to store on one machine, by the local engine and by Ray, and the cost of 2 million clips that follows.
+"""Files to store on one machine, by the local engine and by Ray, in PyTorch and OpenVINO, in float32 and bf16, and the cost of 2 million
+clips that follows.
 
 Prints the figures of docs/scaling.md; with ``--page docs/scaling.md`` it puts them there.
 """
@@ -6,8 +7,6 @@ Prints the figures of docs/scaling.md; with ``--page docs/scaling.md`` it puts t
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import re
 import tempfile
 import time
@@ -16,11 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from common import full_size_checkpoint, write_sounds
+from common import full_size_checkpoint, machine, write_sounds
 
 from residual_audio.data import Dataset, load_dataset
+from residual_audio.exporting.export import export
 from residual_audio.extraction import Run, extract
 from residual_audio.models import Encoder, load_encoder
+from residual_audio.models.precision import bf16_ratio
 
 PLAIN, DIRECT = ("head", "moments", "embedding"), ("head", "moments", "embedding", "direct")
 MILLIONS, SHARD_CLIPS, CORES = 2, 128, 64
@@ -61,36 +62,44 @@ def measure(encoder: Encoder, data: Dataset, out: Path, granularity: tuple[str, 
     return Measured(rate, ends[warm - 1] - begun - warm * clips / rate, *sizes(run))
 
 
-def machine() -> str:
-    """As ``2 cores of an AMD EPYC, 24 GiB, CPU only``."""
-    info = Path("/proc/cpuinfo")
-    names = re.findall(r"model name\s*: (.+)", info.read_text()) if info.exists() else []
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{os.cpu_count()} cores of an {names[0] if names else platform.processor()}, {memory:.0f} GiB, CPU only"
+def models(folder: Path) -> dict[str, Encoder]:
+    """One full-size model by engine and precision: what this machine has."""
+    encoder = load_encoder(full_size_checkpoint(folder / "checkpoint"))
+    found: dict[str, Encoder] = {"PyTorch, float32": encoder}
+    precisions = ["float32"]
+    if bf16_ratio() is not None:
+        found["PyTorch, bf16"] = load_encoder(folder / "checkpoint", precision="bf16")
+        precisions.append("bf16")
+    for precision in precisions:
+        path = folder / f"{precision}.xml"
+        export(encoder, path, "openvino", precision=precision, record=PLAIN)
+        found[f"OpenVINO, {precision}"] = load_encoder(path)
+    return found
 
 
-def figures(args: argparse.Namespace, results: dict[str, dict[str, Measured]]) -> Iterator[str]:
+def figures(args: argparse.Namespace, results: dict[tuple[str, str], dict[str, Measured]]) -> Iterator[str]:
     """The tables, as Markdown."""
-    yield f"Measured on {machine()}, by `python benchmarks/scaling.py --clips {args.clips} --batch-size {args.batch_size}`:\n"
+    yield f"Measured by `python benchmarks/scaling.py --clips {args.clips} --batch-size {args.batch_size}` on {machine()}:\n"
     engines = f"local, {THREADS} threads | Ray, {ACTORS} actors × 1 thread | Ray ÷ local"
-    yield f"| 5 s WAV files to store | {engines} | bytes per clip | further bytes per shard |"
-    yield "|---|---|---|---|---|---|"
-    for name, by in results.items():
+    yield f"| 5 s WAV files to store | model | {engines} | bytes per clip | further bytes per shard |"
+    yield "|---|---|---|---|---|---|---|"
+    for (kept, model), by in results.items():
         one, many = by["local"], by["ray"]
         rates = f"{one.rate:.2f} clips/s | {many.rate:.2f} clips/s | {many.rate / one.rate:.2f}"
-        yield f"| {name} | {rates} | {one.clip_bytes:,} | {one.shard_bytes:,} |"
+        yield f"| {kept} | {model} | {rates} | {one.clip_bytes:,} | {one.shard_bytes:,} |"
     start = max(by["ray"].start for by in results.values())
     wait = "(actors start, import torch and open the checkpoint), which the rates leave out"
     yield f"\nRay needs {start:.0f} s before its first clip {wait}.\n"
-    yield f"{MILLIONS} million clips, in shards of {SHARD_CLIPS}, at an assumed {args.price} $ per core-hour:\n"
-    yield f"| | core-hours | on {ACTORS} cores | on {CORES} cores | disk | money |"
-    yield "|---|---|---|---|---|---|"
+    yield f"{MILLIONS} million clips, in shards of {SHARD_CLIPS}, by the faster of the two, at an assumed {args.price} $ per core-hour:\n"
+    yield f"| | model | core-hours | on {ACTORS} cores | on {CORES} cores | disk | money |"
+    yield "|---|---|---|---|---|---|---|"
     count = MILLIONS * 1_000_000
-    for name, by in results.items():
-        hours = count / by["ray"].rate / 3600
+    for (kept, model), by in results.items():
+        hours = count / max(m.rate for m in by.values()) / 3600
         disk = (count * by["local"].clip_bytes + count / SHARD_CLIPS * by["local"].shard_bytes) / 1e9
         work = hours * ACTORS
-        yield f"| {name} | {work:,.0f} | {hours / 24:.1f} days | {work / CORES:.1f} hours | {disk:,.0f} GB | {work * args.price:,.2f} $ |"
+        costs = f"{work:,.0f} | {hours / 24:.1f} days | {work / CORES:.1f} hours | {disk:,.0f} GB | {work * args.price:,.2f} $"
+        yield f"| {kept} | {model} | {costs} |"
 
 
 def main() -> None:
@@ -103,16 +112,18 @@ def main() -> None:
     if args.clips % (8 * ACTORS * args.batch_size) or args.clips < 16 * ACTORS * args.batch_size:
         parser.error(f"--clips must be a multiple of {8 * ACTORS * args.batch_size}, and at least twice that")
     torch.set_num_threads(THREADS)
-    results: dict[str, dict[str, Measured]] = {}
+    results: dict[tuple[str, str], dict[str, Measured]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_sounds(folder / "clips" / "noise", args.clips)
-        encoder, data = load_encoder(full_size_checkpoint(folder / "checkpoint")), load_dataset(f"folder:{folder / 'clips'}")
-        for granularity in (PLAIN, DIRECT):
-            title = "+".join(granularity)
-            local = measure(encoder, data, folder / f"{title}-local", granularity, args.batch_size)
-            spread = measure(encoder, data, folder / f"{title}-ray", granularity, args.batch_size, engine="ray", actors=ACTORS)
-            results[title] = {"local": local, "ray": spread}
+        data = load_dataset(f"folder:{folder / 'clips'}")
+        for model, encoder in models(folder).items():
+            # Exported files have no direct shares.
+            for granularity in (PLAIN,) if "OpenVINO" in model else (PLAIN, DIRECT):
+                out = folder / f"{model}-{len(granularity)}"
+                local = measure(encoder, data, out / "local", granularity, args.batch_size)
+                spread = measure(encoder, data, out / "ray", granularity, args.batch_size, engine="ray", actors=ACTORS)
+                results["+".join(granularity), model] = {"local": local, "ray": spread}
     text = "\n".join(figures(args, results)) + "\n"
     print(text)
     if args.page:

@@ -85,7 +85,7 @@ def scores_table(parts: dict[str, dict]) -> str:
     return to_markdown(pd.DataFrame(lines))
 
 
-def steering_part(tiny: dict, notes: dict, whisper: dict) -> str:
+def steering_part(tiny: dict, notes: dict) -> str:
     curve = [{"strength": f"{r['strength']:g}", **{k: f"{r[k]:.3f}" for k in ("rain", "bell", "others")}} for r in tiny["curve"]]
     return f"""## Steering
 
@@ -112,7 +112,14 @@ More rain and less bell at several strengths (gains; the last column is the mean
 
 {steering_table(notes["shares"])}
 {by_text(notes["shares"])}
-### Whisper tiny.en, ESC-50
+"""
+
+
+def whisper_part(whisper: dict | None) -> str:
+    """Empty where it was left out."""
+    if whisper is None:
+        return ""
+    return f"""### Whisper tiny.en, ESC-50
 
 No texts: the centroids of {len(ESC50)} classes stand in, so "elsewhere" is {len(ESC50) - 1} other classes.
 {whisper["measured"]} clips measured; classes steered: {", ".join(ESC50[:3])}.
@@ -146,6 +153,8 @@ def limits(found: dict[str, dict]) -> str:
     """What fails, from the same figures."""
     lines = []
     for name, title in (("tiny", "`tiny`, synthetic sounds"), ("notes", "`tiny`, notes"), ("whisper", "Whisper, ESC-50")):
+        if f"steer-{name}" not in found:
+            continue
         rows = pd.DataFrame(found[f"steer-{name}"]["shares"])
         rows = rows[rows.model == "steered"]
         unsure = [f"{r.side} {r.text}" for r in rows[rows.low <= 0].itertuples()]
@@ -167,7 +176,7 @@ def limits(found: dict[str, dict]) -> str:
         "A unit that varies mostly along a text need not move the text's score.",
         "- Words that mean nearly the same move together: nothing steers rain without rainfall.",
     ]
-    for name in TITLES:
+    for name in [name for name in TITLES if name in found]:
         rows = found[name]["faithfulness"]
         if rivals := [r["order"] for r in rows if r["order"] in ("gradient", "loudness") and r["ahead_low"] <= 0]:
             lines.append(f"- Masks, {TITLES[name]}: not shown to be more faithful than {' and '.join(rivals)}.")
@@ -178,7 +187,7 @@ def limits(found: dict[str, dict]) -> str:
 
 
 def page(found: dict[str, dict]) -> str:
-    explained = {name: found[name] for name in TITLES}
+    explained = {name: found[name] for name in TITLES if name in found}
     faithful = "\n".join(faithful_part(name, part["faithfulness"]) for name, part in explained.items())
     return f"""# Steering and explanations, against controls
 
@@ -188,7 +197,8 @@ How these are made: [steering](../steering.md). Everything on this page is writt
 python scripts/steering_page.py --data ../shared/data --whisper ../shared/models/whisper-tiny.en-encoder --runs runs/steering
 ```
 
-{steering_part(*(found[f"steer-{name}"] for name in ("tiny", "notes", "whisper")))}
+{steering_part(found["steer-tiny"], found["steer-notes"])}
+{whisper_part(found.get("steer-whisper"))}
 ## Explanations
 
 Deletion and insertion: areas under the score's curve as cells of the model's input are silenced, or put back, in some order. A faithful
@@ -216,15 +226,17 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/steering"))
     parser.add_argument("--out", type=Path, default=Path("docs/results/steering-explanations.md"))
     parser.add_argument("--part", choices=list(PARTS), action="append", help="make these parts, and no page")
+    parser.add_argument("--without", choices=("steer-whisper", "explain-whisper"), action="append", default=[], help="leave these out")
     args = parser.parse_args()
     args.runs.mkdir(parents=True, exist_ok=True)
-    for name in args.part or PARTS:
+    parts = [name for name in PARTS if name not in args.without]
+    for name in args.part or parts:
         kept = args.runs / f"{name}.json"
         if not kept.exists():
             kept.write_text(json.dumps(PARTS[name](Places(args.data, args.whisper)), indent=1))
             print(kept, flush=True)
     if not args.part:
-        args.out.write_text(page({name: json.loads((args.runs / f"{name}.json").read_text()) for name in PARTS}))
+        args.out.write_text(page({name: json.loads((args.runs / f"{name}.json").read_text()) for name in parts}))
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ TYPOS = {
     "extract tiny notes": "missing option '--out'",
     "extract tiny notes --limit many --out x": "--limit",
     "extract tiny notes --limit 8 --sample frist --out x": "stratified, first",
-    "extrct tiny notes": "did you mean 'extract'?",
+    "extrct tiny notes": "did you mean 'extract'",
 }
 
 

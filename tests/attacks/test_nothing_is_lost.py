@@ -21,6 +21,10 @@ VERBS = {
     "few-shot": (["tiny", *FEW, "--methods", "plain", "--shots", "1"], ["few_shot.json", "tables/few_shot.csv"]),
     "search": (["tiny", *MANY, "--space", "grid", "--set", "rate=0.1", *SMALL[:-2]], ["search.json", "tables/search.csv"]),
     "adapt": (["tiny", *FEW, *SMALL, "--no-held"], ["adapter_config.json", "adapter_model.safetensors", "training.json"]),
+    "steer": (
+        ["tiny", "--more", "rain", "--units", "S3B1 heads", "--top", "2", "--controls", "0", "--limit", "16"],
+        ["adapter_config.json", "adapter_model.safetensors"],
+    ),
     "describe": (
         ["RUN", "--units", "S3B1H0 S3B1H1", "--method", "somp", "--permutations", "2", "--resamples", "0", "--no-figures"],
         ["describe.json", "tables/words.csv"],

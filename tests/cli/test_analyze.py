@@ -140,19 +140,19 @@ def microsoft(msclap_path, tmp_path_factory):
     """Runs of another model on two datasets, and its name."""
     encoder, home = load_encoder(msclap_path), tmp_path_factory.mktemp("microsoft")
     for name in ("voice", "timbre"):
-        extract(encoder, load_dataset(f"synthetic-{name}").limited(8), home / name, ("head",), batch_size=8)
+        extract(encoder, load_dataset(f"synthetic-{name}").limited(8), home / f"ms-{name}", ("head",), batch_size=8)
     return home, encoder.name
 
 
 def test_two_runs_are_compared(microsoft, command, tmp_path, capsys):
     home, _ = microsoft
-    assert command("analyze", home / "voice", home / "timbre", "--no-figures", "--draws", 0, "--out", tmp_path / "o") == 0
+    assert command("analyze", home / "ms-voice", home / "ms-timbre", "--no-figures", "--draws", 0, "--out", tmp_path / "o") == 0
     text = capsys.readouterr().out
     assert "synthetic-timbre" in text
     assert first_words(text) == ["S0", "S1", "S2", "S3"] * 2 + ["PCA99", "TwoNN", "PR", "L/N"]
     assert "models differ" not in text
-    assert {p.name for p in (tmp_path / "o").iterdir()} == {"tables", "voice", "timbre"}
-    for name in ("voice", "timbre"):
+    assert {p.name for p in (tmp_path / "o").iterdir()} == {"tables", "ms-voice", "ms-timbre"}
+    for name in ("ms-voice", "ms-timbre"):
         assert (tmp_path / "o" / name / "tables" / "heads.parquet").exists()
         assert (tmp_path / "o" / name / "analysis.json").exists()
         assert not (tmp_path / "o" / name / "figures").exists()
@@ -170,8 +170,8 @@ def test_runs_of_two_models_stand_side_by_side_and_are_not_paired(run, microsoft
     """Same data: columns named by model. Other data too: by both."""
     (home, theirs), whisper = microsoft, run.info["model"]["name"]
     cases = {
-        "voice": ["Measure", whisper, theirs],
-        "timbre": ["Measure", f"{whisper} on synthetic-voice", f"{theirs} on synthetic-timbre"],
+        "ms-voice": ["Measure", whisper, theirs],
+        "ms-timbre": ["Measure", f"{whisper} on synthetic-voice", f"{theirs} on synthetic-timbre"],
     }
     for other, columns in cases.items():
         out = tmp_path / f"o-{other}"

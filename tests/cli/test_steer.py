@@ -14,7 +14,7 @@ FEW = ("--limit", 24)
 
 def test_more_and_less_give_an_adapter_that_folds(command, tmp_path, capsys):
     out, folded = tmp_path / "a", tmp_path / "f"
-    assert command("steer", "tiny", "--more", "bell", "--less", "rain", "--top", 4, "--controls", 1, *FEW, "--out", out) == 0
+    assert command("steer", "tiny", "--more", "bell", "--less", "rain", "--controls", 1, "--limit", 80, "--out", out) == 0
     shown = capsys.readouterr().out
     assert "bell (more)" in shown
     assert "random axes" in shown

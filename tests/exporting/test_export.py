@@ -173,6 +173,12 @@ def test_microsofts_text_side_goes_along(msclap_path, tmp_path, sound_files):
     assert torch.equal(opened.filters, live.filters)
 
 
+def test_the_precision_of_a_file_is_its_own(written, opened):
+    assert opened.precision == load_encoder(written.path, precision="auto").precision == "float32"
+    with pytest.raises(OptionError, match=r"--precision bf16: .*tiny.onnx was exported in float32; leave it out, or export it in bf16"):
+        load_encoder(written.path, precision="bf16")
+
+
 def test_int8_that_loses_too_much_is_not_left_behind(whisper_dir, sound_files, tmp_path):
     live, notes = load_encoder(whisper_dir), ra.load_dataset("notes").limited(3)
     with pytest.raises(ExportError, match="lowest cosine"):
@@ -180,7 +186,13 @@ def test_int8_that_loses_too_much_is_not_left_behind(whisper_dir, sound_files, t
     assert list(tmp_path.iterdir()) == []
     made = export(live, tmp_path / "w.onnx", precision="int8", record=("embedding",), check_clips=notes)
     assert made.agreement.cosine >= check.BOUNDS["int8"].cosine
+    assert load_encoder(made.path).precision == "int8"
     quantised = load_encoder(made.path)
+    assert quantised.precision == "int8"
+    run = extract(quantised, notes, tmp_path / "run", ("embedding",))
+    assert torch.equal(run.open_encoder().probe(), quantised.probe())
+    with pytest.raises(OptionError, match="was exported in int8"):
+        load_encoder(made.path, precision="bf16")
     assert 1e-5 < apart(live.embed(sound_files), quantised.embed(sound_files)) < 0.2
     assert (live.embed(sound_files) * quantised.embed(sound_files)).sum(-1).min() > 0.98
 

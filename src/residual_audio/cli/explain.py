@@ -86,9 +86,9 @@ def explain(
         from ..results import write_table
 
         table = over_clips({s: e.tables["explain_faithfulness"] for s, e in found.items()}, seed=seed)
-        show_faithfulness(table, f"over {len(found)} clips")
         if out is not None:
             write_table(table, out / "tables", "explain_faithfulness")
+        show_faithfulness(table, f"over {len(found)} clips")
     if out is not None:
         say(f"tables and sounds: {out}")
 

@@ -217,7 +217,7 @@ def open_model(model: str, machine: Machine, loading: Any = None) -> Encoder:
     choices = asdict(loading) if loading is not None else {}
     with errors.status(Text(f"opening {model} …")) if errors.is_terminal else nullcontext():
         encoder = load_encoder(model, machine.device, **choices)
-    if choices.get("precision") == "auto":
+    if choices.get("precision") == "auto" and encoder.replays is None:
         from ..models.precision import explained
 
         errors.print(Text(f"precision {explained(encoder.precision, encoder.device)}"), soft_wrap=True)

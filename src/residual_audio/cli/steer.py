@@ -76,10 +76,11 @@ def steer(
         encoder, more or (), less or (), strength=strength, dictionary=dictionary, by=by, units=units, top=top, template=template,
         controls=controls, seed=seed, listening=heard,
     )  # fmt: skip
-    unreadable(steered.errors, chosen)
-    show(steered)
     if out is not None:
         steered.write(out, replace)
+    unreadable(steered.errors, chosen, out and out / f"{steered.record}.json")
+    show(steered)
+    if out is not None:
         say(f"{steered.adapter.trained:,} gains in {out}; nothing was trained")
 
 

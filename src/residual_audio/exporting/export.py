@@ -96,26 +96,16 @@ def export(
         agreement = compare(encoder, trial, check_clips, record, workers)
         if broken := agreement.broken(bounds):
             raise ExportError(f"{encoder.name} is not exported in {precision}: {broken}")
-        sheet["check"] = {"clips_of": None if check_clips is None else check_clips.name, **agreement.record()}
+        sheet["check"] = {"clips_of": None if check_clips is None else Path(check_clips.name).name, **agreement.record()}
         engine.write(content, sheet, draft)
         reopened = load_encoder(draft)
         if not torch.equal(reopened.probe(), trial.probe()):
             raise ExportError(f"{encoder.name}: what was written does not do what was checked; nothing is left of it")
-        made = sorted(Path(folder).iterdir())
-        for part in made:
-            part.chmod(0o666 & ~umask())
+        made = sorted(Path(folder).iterdir(), key=lambda part: (part.name == path.name, part.name))
+        for part in made:  # the model last: where it is, the others are
             part.replace(path.with_name(part.name))
     others = tuple(path.with_name(p.name) for p in made if p.name != path.name)
     return Exported(path, others, agreement, tuple(remarks))
-
-
-def umask() -> int:
-    """What the user's files may not be."""
-    import os
-
-    now = os.umask(0)
-    os.umask(now)
-    return now
 
 
 def checked_place(out: str | Path, format: str, precision: str) -> Path:
@@ -151,7 +141,7 @@ def refuse_unknown(encoder: Encoder) -> None:
         raise ExportError(
             f"{encoder.name}: feature fusion runs other layers for longer clips, which a graph cannot; use a checkpoint without"
         )
-    if encoder.device.type != "cpu" or encoder.dtype != torch.float32:
+    if encoder.device.type != "cpu" or encoder.dtype != torch.float32 or encoder.precision != "float32":
         raise ExportError(f"{encoder.name}: is exported from the CPU in float32; open it so")
 
 

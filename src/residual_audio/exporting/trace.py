@@ -43,7 +43,7 @@ def traced(owner: nn.Module, run: Callable[..., Sequence[Tensor]], examples: dic
     """``run(*examples)`` as an ONNX model; ``axes`` names the free lengths of inputs and outputs, and so the outputs."""
     import onnx
 
-    buffer = io.BytesIO()
+    buffer: Any = io.BytesIO()  # which this exporter takes, whatever its types say
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # remarks about what a trace cannot see; the check does
         try:

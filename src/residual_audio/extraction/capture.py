@@ -84,7 +84,7 @@ class Capture:
     def run(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Captured:
         """Encode a batch and read off what was asked for."""
         if self.encoder.replays is not None:
-            return Captured(*self.encoder.replay(features, longer, self.wanted))
+            return Captured(*self.encoder.replay(features, self.wanted))
         recording = recorded(self.encoder, features, longer, self.keep)
         moments = token_moments(recording, self.encoder.units) if "moments" in self.wanted else None
         return Captured(self.arrays(recording), moments)

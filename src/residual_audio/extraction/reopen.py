@@ -22,7 +22,7 @@ from ..models.registry import ENCODERS
 PROBE = "probe"
 COMMIT = re.compile("[0-9a-f]{40}")  # of a hub repository
 # How far the embedding of the probe may be from the run's: kinds of hardware differ by rounding, other weights by far more.
-TOLERANCE = {"float32": 2e-3, "bf16": 2e-2}
+TOLERANCE = {"float32": 2e-3, "bf16": 2e-2, "int8": 2e-2}
 FOLDED = "+residual"
 SAVE = "save what was changed with encoder.save(FOLDER), or `residual-audio fold`, and extract from that folder"
 

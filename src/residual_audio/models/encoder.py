@@ -103,14 +103,13 @@ class Encoder(ABC):
     strips: int = 1
     dim: int
     logit_scale: float
-    precision: str = "float32"  # of products, as it is: float32 or bf16, never auto
+    precision: str = "float32"  # of products, as it is: float32, bf16 or (of exports) int8, never auto
     filters: Float[Tensor, "bin mel"] | None = None
     loading: Loaded | None = None
     repository: str | None = None  # of the hub, where the name does not say it
     card: str | None = None  # the README of a checkpoint that was changed here
     wording: Wording | None = None  # how texts become tokens; None where there is no text side
-    # What an exported file recorded when it was made; None: a network, of which hooks can show everything.
-    replays: tuple[str, ...] | None = None
+    replays: tuple[str, ...] | None = None  # what an exported file recorded; None: a network, of which hooks show everything
     _readout: Readout
 
     @abstractmethod
@@ -178,16 +177,13 @@ class Encoder(ABC):
 
     def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "text d"]:
         """Texts → embeddings in the joint space, not normalised."""
-        ids, mask = (self.wording or Wording()).tokens(self.tokenizer, texts)
-        return self.encode_tokens(ids.to(self.device), mask.to(self.device))
+        return self.encode_tokens(*(part.to(self.device) for part in (self.wording or Wording()).tokens(self.tokenizer, texts)))
 
     @property
     def has_text(self) -> bool:
         return self.wording is not None
 
-    def replay(
-        self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"], wanted: Collection[str]
-    ) -> tuple[dict[str, Tensor], Moments | None]:
+    def replay(self, features: Float[Tensor, "clip _ _ _"], wanted: Collection[str]) -> tuple[dict[str, Tensor], Moments | None]:
         """What ``replays`` has of a batch, as extraction stores it: arrays with one row per window, and moments over all tokens."""
         raise EncoderError(f"{self.name} is no exported file; its sites are recorded as it runs")
 

@@ -32,7 +32,7 @@ def load_encoder(
     fast: bool = True,
     precision: str = "float32",
 ) -> Encoder:
-    """Open an encoder by name, hub repository (``REPO`` or, pinned, ``REPO@COMMIT``), directory, or ``.pth`` or ``.pt`` file.
+    """Open an encoder by name, hub repository (``REPO`` or, pinned, ``REPO@COMMIT``), directory, ``.pth`` or ``.pt`` file, or export.
 
     ``seconds`` chooses the window of an encoder whose window can be chosen (Whisper); ``crop`` (start, centre,
     windows) and ``pad`` (repeatpad, repeat, pad) replace the checkpoint's own length policy. ``fast`` runs HTS-AT's
@@ -44,17 +44,21 @@ def load_encoder(
     from .narrow import narrow
 
     source, options = str(name_or_path), Loading(seconds, crop, pad, fast)
-    Running(precision=precision)  # checks the word
-    chosen = chosen_precision(precision, torch.device(device))
     kind = recognise(source)
     check_read(kind, source, options)
-    encoder = kind.open(source, device, options)
+    if kind.own_precision:
+        encoder = kind.open(source, device, options)
+        check_own_precision(encoder, precision)
+    else:
+        Running(precision=precision)  # checks the word
+        chosen = chosen_precision(precision, torch.device(device))
+        encoder = kind.open(source, device, options)
+        if options.fast:
+            fuse_attention(encoder.module)
+        if chosen == "bf16":
+            narrow(encoder)
+        encoder.precision = chosen
     check_policy(encoder)
-    if options.fast:
-        fuse_attention(encoder.module)
-    if chosen == "bf16":
-        narrow(encoder)
-    encoder.precision = chosen
     if isinstance(encoder.policy, Preprocessing):
         if encoder.policy.fusion and options.crop is not None:
             raise OptionError(f"--crop does nothing for {source}: its feature fusion sees the whole clip; leave it out")
@@ -62,6 +66,12 @@ def load_encoder(
         encoder.policy = replace(encoder.policy, **changes)
     encoder.loading = Loaded(source, address_of(source), options)
     return encoder
+
+
+def check_own_precision(encoder: Encoder, asked: str) -> None:
+    """Refuse another precision than the one that a file was exported in; float32 is what is asked for where nobody asks."""
+    if asked not in ("float32", "auto", encoder.precision):
+        raise OptionError(f"--precision {asked}: {encoder.name} was exported in {encoder.precision}; leave it out, or export it in {asked}")
 
 
 def check_policy(encoder: Encoder) -> None:
@@ -124,7 +134,7 @@ def read_model_type(source: str) -> str | None:
             raise EncoderError(f"{path}: has no config.json; expected a checkpoint directory as transformers writes it")
         source = str(path)
     elif path.exists():
-        raise EncoderError(f"{path}: expected a directory, Microsoft's .pth or one of LAION's .pt")
+        raise EncoderError(f"{path}: expected a directory, Microsoft's .pth, one of LAION's .pt, or an exported .onnx or .xml")
     elif "/" not in source:
         near = difflib.get_close_matches(source, [m.name for m in known_models()], n=2, cutoff=0.4)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""

@@ -32,7 +32,8 @@ class EncoderKind:
 
     It is recognised by ``own_names`` (such as ``tiny``), by the ending of a file (``suffixes``), or by the ``model_types`` of a
     config.json. ``window``: the length of its window can be chosen (option ``seconds``); ``media``: what it takes (options ``crop`` and
-    ``pad`` are about sounds). ``home``: where its own names lie in the package; None where the hub has them.
+    ``pad`` are about sounds); ``own_precision``: its files say how precisely they multiply.
+    ``home``: where its own names lie in the package; None where the hub has them.
     """
 
     name: str
@@ -43,6 +44,7 @@ class EncoderKind:
     home: Path | None = None
     media: Media = "sounds"
     window: bool = False
+    own_precision: bool = False
     known: tuple[KnownModel, ...] = ()
     order: int = 50
 

@@ -31,7 +31,8 @@ def blank_seal() -> str:
 def _digest(parts: Sequence[bytes], start: int) -> bytes:
     """Of all bytes, with the digits that begin at ``start`` of the first part as zeros."""
     first, made = memoryview(parts[0]), hashlib.sha256()
-    for piece in (first[:start], BLANK, first[start + len(BLANK) :], *parts[1:]):
+    pieces: list[bytes | memoryview] = [first[:start], BLANK, first[start + len(BLANK) :], *parts[1:]]
+    for piece in pieces:
         made.update(piece)
     return made.hexdigest().encode()
 

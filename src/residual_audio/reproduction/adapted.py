@@ -17,6 +17,7 @@ from ..comparison.compare import Comparison, compare
 from ..comparison.protocol import Protocol
 from ..comparison.search import search
 from ..comparison.space import MOST_BLOCKS, stage_trials
+from ..comparison.sweep import place_of
 from ..units import UnitTable
 from . import rows as made
 from .bench import Bench
@@ -67,9 +68,10 @@ def stage_subsets(bench: Bench, names: Sequence[str]) -> list[Row]:
         theirs = protocol == AS_PUBLISHED
         recipe, judged = (HEADS_RECIPE, in_random_folds(data, bench.seed)) if theirs else (OURS_RECIPE, data)
         how = Protocol(seed=bench.seed, again=not theirs, parts="report" if theirs else "disjoint")
+        folder = bench.out / "kfold" / f"{place_of(data.name)}-{'report' if theirs else 'ours'}"
         searched = search(
-            bench.encoder, judged, bench.out / "kfold" / f"{data.name}-{'report' if theirs else 'ours'}", "grid", bench.recipe(recipe),
-            how, settings=["units=" + ",".join(subsets.values())], workers=bench.workers, tell=bench.tell,
+            bench.encoder, judged, folder, "grid", bench.recipe(recipe), how, settings=["units=" + ",".join(subsets.values())],
+            workers=bench.workers, tell=bench.tell,
         )  # fmt: skip
         by_units = {t.trial.recipe["units"]: t.comparison.cells for t in searched.tried}
         plain = next(iter(by_units.values()))
@@ -88,7 +90,7 @@ def on_stages(bench: Bench, name: str, protocol: str, selection: str, methods: S
     data, theirs = bench.datasets[name], protocol == AS_PUBLISHED
     recipe = (STAGE_RECIPE if theirs else OURS_RECIPE).changed(units=selection)
     prompts = "laion" if bench.encoder.has_text else None
-    folder = bench.out / "stages" / f"{data.name}-{'report' if theirs else 'ours'}" / selection.replace(" ", "_")
+    folder = bench.out / "stages" / f"{place_of(data.name)}-{'report' if theirs else 'ours'}" / selection.replace(" ", "_")
     return compare(
         bench.encoder, data, folder, methods, bench.recipe(recipe), Protocol(template=prompts, seed=bench.seed, again=not theirs),
         workers=bench.workers, tell=bench.tell,

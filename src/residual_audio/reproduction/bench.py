@@ -11,6 +11,7 @@ import pandas as pd
 from ..adaptation.recipe import Recipe
 from ..analysis import analyze
 from ..analysis.dimension import estimate_dimensions
+from ..comparison.sweep import place_of
 from ..data import Dataset
 from ..extraction import Run, extract
 from ..models import Encoder
@@ -38,7 +39,8 @@ class Bench:
 
     def run(self, data: Dataset) -> Run:
         """Extracted under its name, and its size where it was drawn."""
-        folder = self.out / "runs" / (data.name if data in self.datasets.values() else f"{data.name}-{len(data)}")
+        name = place_of(data.name)
+        folder = self.out / "runs" / (name if data in self.datasets.values() else f"{name}-{len(data)}")
         return extract(self.encoder, data, folder, ("head",), workers=self.workers)
 
     def tables(self, dataset: str, draw: Callable[[Dataset], Dataset] | None = None) -> Tables:

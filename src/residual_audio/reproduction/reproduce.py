@@ -146,10 +146,10 @@ def reproduce(
 
 
 def told_apart(data: dict[str, Dataset]) -> dict[str, Dataset]:
-    """Datasets of one name (two folders ``drums``) get a digest of what they were asked for by: their runs are called by their names."""
-    often = Counter(d.name for d in data.values())
+    """Datasets whose names make one folder (``drums/a`` and ``drums-a``) get a digest of what they were asked for by."""
+    often = Counter(place_of(d.name) for d in data.values())
     digests = {asked: hashlib.sha256(asked.encode()).hexdigest()[:8] for asked in data}
-    return {asked: d if often[d.name] == 1 else replace(d, name=f"{d.name}-{digests[asked]}") for asked, d in data.items()}
+    return {asked: d if often[place_of(d.name)] == 1 else replace(d, name=f"{d.name}-{digests[asked]}") for asked, d in data.items()}
 
 
 def measured(

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..ablation import ablate
+from ..comparison.sweep import place_of
 from ..data import Dataset
 from . import rows as made
 from .adapted import baselines, sets_of_stages, stage_subsets
@@ -78,7 +79,7 @@ def block_ablation(bench: Bench, names: Sequence[str]) -> list[Row]:
     spectral = bench.tables(name)["blocks"].set_index("depth").entropy
     for protocol in bench.protocols:
         how = "zero" if protocol == AS_PUBLISHED else "mean"
-        ablation = ablate(encoder, few, "blocks", how, out=bench.out / few.name, workers=bench.workers, seed=bench.seed)
+        ablation = ablate(encoder, few, "blocks", how, out=bench.out / place_of(few.name), workers=bench.workers, seed=bench.seed)
         drop = 100 * ablation.table().set_index("depth").accuracy_drop
         rows.append(whole(name, "accuracy", 100 * ablation.accuracy, protocol))
         rows += [{**whole(name, "accuracy_drop", value, protocol), "level": "block", "index": str(d)} for d, value in drop.items()]

@@ -6,8 +6,8 @@ adaptation, other granularities) is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -45,10 +45,17 @@ class NoNetwork(nn.Module):
         super().__init__()
         self.name = name
 
-    def refuse(self, *_: object) -> NoReturn:
+    def refuse(self) -> NoReturn:
         raise EncoderError(f"{self.name} {NO_NETWORK}")
 
-    get_submodule = set_submodule = forward = __deepcopy__ = refuse
+    def get_submodule(self, target: str) -> nn.Module:
+        self.refuse()
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        self.refuse()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoNetwork:
+        self.refuse()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +71,10 @@ class KeptReadout(Readout):
     def read(self, stream: Float[Tensor, "clip token width"]) -> Float[Tensor, "clip d"]:
         self.refuse()
 
-    def changed(self, encoder: Encoder, change: Change) -> AbstractContextManager[None]:
+    @contextmanager
+    def changed(self, encoder: Encoder, change: Change) -> Iterator[None]:
         self.refuse()
+        yield
 
     def fold(self, matrix: Float[Tensor, "d d"], offset: Float[Tensor, " d"]) -> None:
         self.refuse()
@@ -73,9 +82,10 @@ class KeptReadout(Readout):
 
 def policy_of(sheet: dict[str, Any]) -> Preprocessing | ImagePreprocessing:
     """The preprocessing that a description holds; its hash must be the one that it was exported with."""
-    given = {k: tuple(v) if isinstance(v, list) else v for k, v in sheet["policy"].items()}
-    images = sheet["media"] == "images"
-    policy = ImagePreprocessing(**given) if images else Preprocessing(**{**given, "mel": MelSpec(**given["mel"])})
+    given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in sheet["policy"].items()}
+    if sheet["media"] == "sounds":
+        given["mel"] = MelSpec(**given["mel"])
+    policy: Preprocessing | ImagePreprocessing = (Preprocessing if sheet["media"] == "sounds" else ImagePreprocessing)(**given)
     if policy.hash != sheet["policy_hash"]:
         raise ValueError(f"its preprocessing has the hash {policy.hash}, and was exported as {sheet['policy_hash']}")
     return policy
@@ -89,17 +99,20 @@ def tupled(value: Any) -> Any:
 class ExportedEncoder(Encoder):
     """Around a graph and its description; ``text`` opens the text side at the first text."""
 
+    module: NoNetwork
+
     def __init__(
         self, name: str, sheet: dict[str, Any], graph: Graph, text: Callable[[], tuple[dict[str, Any], Graph]] | None, revision: str = ""
     ) -> None:
         self.name, self.revision, self.sheet, self.graph, self._text = name, revision, sheet, graph, text
-        self.module = NoNetwork(name)
+        self.module, self.precision = NoNetwork(name), str(sheet.get("precision", "float32"))
         try:
             self.policy = policy_of(sheet)
             self.units = UnitTable(**{k: tupled(v) for k, v in sheet["units"].items()})
             self.sites = tuple(BlockSite(**site) for site in sheet["sites"])
             self.stages = tuple(StageSite(**{k: tupled(v) for k, v in stage.items()}) for stage in sheet["stages"])
             self.strips, self.dim, self.logit_scale = int(sheet["strips"]), int(sheet["dim"]), float(sheet["logit_scale"])
+            self.precision = str(sheet["precision"])
             self.replays = tuple(str(g) for g in sheet["recorded"])
             self.wording = None if text is None else Wording(**sheet["text"]["wording"])
             self._readout = KeptReadout(norm="", weights=self._joint(), refuse=self.module.refuse)
@@ -175,9 +188,7 @@ class ExportedEncoder(Encoder):
     def encode(self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"]) -> Float[Tensor, "clip d"]:
         return self._run(self.graph, {"features": features}, [JOINT])[0]
 
-    def replay(
-        self, features: Float[Tensor, "clip channel frame mel"], longer: Bool[Tensor, " clip"], wanted: Collection[str]
-    ) -> tuple[dict[str, Tensor], Moments | None]:
+    def replay(self, features: Float[Tensor, "clip _ _ _"], wanted: Collection[str]) -> tuple[dict[str, Tensor], Moments | None]:
         """The names of outputs begin with the granularity that they belong to."""
         needed = {*wanted, *(("head",) if "moments" in wanted else ())}
         names = [name for name in self.graph.outputs if name.partition(".")[0] in needed]
@@ -256,6 +267,7 @@ ENCODERS.add(
         "exported",
         open_exported,
         suffixes=tuple(ENGINES),
+        own_precision=True,
         known=(
             KnownModel("FILE.onnx, FILE.xml", "what `residual-audio export` wrote, for ONNX Runtime or OpenVINO", "extra onnx or openvino"),
         ),
