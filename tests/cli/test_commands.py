@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
 
 LISTS = ("models", "datasets")  # their examples show what to do with a name
 VERBS = ["models", "datasets", "zero-shot", "retrieve", "extract", "analyze", "ablate", "describe", "ask", "adapt", "fold", "compare",
-         "few-shot", "search", "report", "reproduce", "demo"]  # fmt: skip
+         "few-shot", "search", "report", "serve", "reproduce", "demo"]  # fmt: skip
 
 
 def test_help_in_a_process_of_its_own():
