@@ -1,7 +1,8 @@
 """The same window attention as transformers', in one fused call instead of a dozen eager ones.
 
 One product gives Q, K and V; ``scaled_dot_product_attention`` adds the position bias and the shift mask, which are
-prepared once. Outputs agree with the eager form to rounding. What is prepared is rebuilt when a weight changes;
+prepared once; where a gradient passes through small windows, batched products take its place (:mod:`.windows`). Outputs
+agree with the eager form to rounding. What is prepared is rebuilt when a weight changes;
 where the attention's own weights are being trained, the eager form runs.
 """
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from transformers.models.clap.modeling_clap import ClapAudioSelfAttention
 
 from .narrow import NARROW, State, is_narrow, state_of
+from .windows import small_enough, small_windows
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,11 @@ def fused_forward(
         ready = self.__dict__["_fused"] = prepare(self, state)
     windows, tokens, width = hidden_states.shape
     heads, d = self.num_attention_heads, self.attention_head_size
-    qkv = F.linear(hidden_states.to(ready.weight.dtype), ready.weight, ready.bias).view(windows, tokens, 3, heads, d)
+    qkv = F.linear(hidden_states.to(ready.weight.dtype), ready.weight, ready.bias)
+    if small_enough(qkv):
+        position = ready.position if attention_mask is None else (ready.position + attention_mask[:, None]).flatten(0, 1)
+        return (small_windows(qkv, position, heads),)
+    qkv = qkv.view(windows, tokens, 3, heads, d)
     if attention_mask is None:
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=ready.position[None])

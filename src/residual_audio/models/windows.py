@@ -1,0 +1,60 @@
+"""Attention inside small windows, with a gradient, as batched products.
+
+Torch's fused attention treats every head of every window by itself. Where those are tiny, most of its time is overhead, above all on the
+way back; one batched product over all of them takes half the time (benchmarks/small_model.py). The weights are kept for the way back,
+so large windows, where they would fill the memory, are left to the fused form.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+# Tokens of a window up to which batched products are faster.
+SMALL = 16
+
+
+class SmallWindows(torch.autograd.Function):
+    """Outputs and gradients agree with the fused form's to rounding. Inside, tokens come last: they fill a vector of the CPU, heads do not."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, qkv: Float[Tensor, "window token three_d"], bias: Float[Tensor, "repeated token token"], heads: int
+    ) -> Float[Tensor, "window token d"]:  # fmt: skip
+        """``bias``: of the heads of the first windows; it repeats over the others."""
+        windows, tokens, width = qkv.shape
+        d = width // (3 * heads)
+        ctx.heads, ctx.scale = heads, d**-0.5
+        q, k, v = qkv.view(windows, tokens, 3, heads, d).permute(2, 0, 3, 4, 1).contiguous().view(3, windows * heads, d, tokens)
+        # Of each head [key, query].
+        weights = bias.mT.expand(len(q) // len(bias), -1, -1, -1).reshape(-1, tokens, tokens)
+        weights = torch.softmax(weights.baddbmm_(k.mT, q, alpha=ctx.scale), -2)
+        ctx.save_for_backward(q, k, v, weights)
+        return torch.bmm(v, weights).view(windows, heads * d, tokens).mT
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Float[Tensor, "window token d"]) -> tuple[Tensor, None, None]:
+        q, k, v, weights = ctx.saved_tensors
+        windows, tokens, width = gradient.shape
+        mixed = gradient.mT.reshape(v.shape)
+        found = v.new_empty(3, *v.shape)
+        torch.bmm(mixed, weights.mT, out=found[2])
+        scores = torch.ops.aten._softmax_backward_data(torch.bmm(v.mT, mixed), weights, -2, weights.dtype)
+        found[0].baddbmm_(k, scores, beta=0, alpha=ctx.scale)
+        found[1].baddbmm_(q, scores.mT, beta=0, alpha=ctx.scale)
+        return found.view(3, windows, ctx.heads, -1, tokens).permute(1, 4, 0, 2, 3).reshape(windows, tokens, 3 * width), None, None
+
+
+def small_enough(qkv: Float[Tensor, "window token three_d"]) -> bool:
+    """Whether batched products are the faster way: a gradient passes, the windows are small, and this is a CPU in full precision."""
+    return torch.is_grad_enabled() and qkv.requires_grad and qkv.shape[1] <= SMALL and qkv.device.type == "cpu" and qkv.dtype == torch.float32
+
+
+def small_windows(qkv: Float[Tensor, "window token three_d"], bias: Float[Tensor, "repeated token token"], heads: int) -> Float[Tensor, "window token d"]:
+    mixed: Tensor = SmallWindows.apply(qkv, bias, heads)
+    return mixed
