@@ -27,15 +27,26 @@ from .modules import mlp_layer
 __all__ = ["FoldError", "fold", "fold_heads"]
 
 
+def heads_changed(
+    weight: Float[Tensor, "out in"],
+    bias: Float[Tensor, " out"] | None,
+    gains: GainSet,
+    matrix: Float[Tensor, "unit d d"],
+    offset: Float[Tensor, "unit d"],
+) -> tuple[Float[Tensor, "out in"], Float[Tensor, " out"]]:
+    """The weights of an output projection that changes the heads of a place itself; differentiable."""
+    by_head = weight.unflatten(1, (-1, matrix.shape[-1]))
+    chosen = torch.tensor(gains.place.heads, device=weight.device)
+    ours = by_head.index_select(1, chosen)
+    constant = torch.einsum("ohd,hd->o", ours, offset)
+    turned = by_head.index_copy(1, chosen, torch.einsum("ohe,hed->ohd", ours, matrix))
+    return turned.flatten(1), constant if bias is None else bias + constant
+
+
 def fold_heads(layer: nn.Linear, gains: GainSet, matrix: Float[Tensor, "unit d d"], offset: Float[Tensor, "unit d"]) -> None:
     """Into the slices of the output projection; its bias takes up the constants."""
-    d = matrix.shape[-1]
-    weight, constant = layer.weight.double().clone(), torch.zeros(layer.out_features, dtype=torch.float64, device=layer.weight.device)
-    for unit, head in enumerate(gains.place.heads):
-        columns = slice(head * d, (head + 1) * d)
-        constant += weight[:, columns] @ offset[unit]
-        weight[:, columns] = weight[:, columns] @ matrix[unit]
-    replace_weights(layer, weight, constant if layer.bias is None else layer.bias.double() + constant)
+    bias = None if layer.bias is None else layer.bias.double()
+    replace_weights(layer, *heads_changed(layer.weight.double(), bias, gains, matrix, offset))
 
 
 @torch.no_grad()

@@ -22,6 +22,7 @@ from ..models.precision import multiplying
 from .attach import attached
 from .forms import FORMS
 from .gain import ResiDual
+from .inlay import inlaid
 from .streams import Rows, Streams
 
 
@@ -114,7 +115,9 @@ class GainLearner(SharedLearner):
         self.neutral, self.scales = [f.neutral for f in forms], [f.scale for f in forms]
 
     def ready(self, encoder: Encoder) -> AbstractContextManager[Any]:
-        return attached(encoder, self.residual, self.parameters)
+        # In bf16, a small change of a weight would be lost in its short mantissa.
+        run = inlaid if self.precision == "float32" and encoder.precision == "float32" else attached
+        return run(encoder, self.residual, self.parameters)
 
     def forward(self, rows: Rows) -> Float[Tensor, "row d"]:
         with frozen(self.streams.encoder):

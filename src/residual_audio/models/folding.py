@@ -23,5 +23,11 @@ def replace_weights(layer: nn.Linear, weight: Float[Tensor, "out in"], bias: Flo
 
 def fold_write(layer: nn.Linear, matrix: Float[Tensor, "out out"], offset: Float[Tensor, " out"]) -> None:
     """Into the layer whose output is changed."""
-    bias = torch.zeros_like(offset) if layer.bias is None else layer.bias.double()
-    replace_weights(layer, matrix @ layer.weight.double(), matrix @ bias + offset)
+    replace_weights(layer, *write_changed(layer.weight.double(), None if layer.bias is None else layer.bias.double(), matrix, offset))
+
+
+def write_changed(
+    weight: Float[Tensor, "out in"], bias: Float[Tensor, " out"] | None, matrix: Float[Tensor, "out out"], offset: Float[Tensor, " out"]
+) -> tuple[Float[Tensor, "out in"], Float[Tensor, " out"]]:
+    """The weights of a layer whose output is changed; differentiable."""
+    return matrix @ weight, offset if bias is None else torch.addmv(offset, matrix, bias)
