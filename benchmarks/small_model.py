@@ -1,13 +1,15 @@
 """A step of learning gains of the whole network of `tiny`: as it is, and with the operations it had before; in one run.
 
-Before, a block's heads were changed head by head (a batched product between two copies), and offsets were added after each product.
+Before, torch's fused attention ran in every window, and every change was a product of its own over all tokens: a block's heads head by head
+(a batched product between two copies), with offsets added afterwards.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -15,7 +17,7 @@ import torch.nn.functional as F
 from common import alternated, bar, machine
 from torch import Tensor
 
-from residual_audio.adaptation import attach
+from residual_audio.adaptation import attach, learner
 from residual_audio.adaptation.gain import GainSet, MeanRule, ResiDual, Shape, gain_set
 from residual_audio.adaptation.learner import GainLearner
 from residual_audio.adaptation.objective import Objective
@@ -23,7 +25,7 @@ from residual_audio.adaptation.select import choose_places
 from residual_audio.adaptation.streams import cache_streams, first_block, place_bases
 from residual_audio.adaptation.train import Course, Lesson, Training, make_optimiser
 from residual_audio.data import load_dataset
-from residual_audio.models import load_encoder
+from residual_audio.models import load_encoder, windows
 from residual_audio.models.precision import bf16_ratio
 
 BAR, RATE, CLASSES = 1.5, 0.02, 5
@@ -44,12 +46,18 @@ def vector_before(gains: GainSet, mean: MeanRule, values: Tensor) -> Callable[[T
 @contextmanager
 def before() -> Iterator[None]:
     """Inside, gains are applied as they were."""
-    now = attach.head_change, attach.vector_change
-    attach.head_change, attach.vector_change = heads_before, vector_before
-    try:
+    with patch.multiple(attach, head_change=heads_before, vector_change=vector_before), attention_before(), attached_before():
         yield
-    finally:
-        attach.head_change, attach.vector_change = now
+
+
+def attention_before() -> AbstractContextManager[object]:
+    """Inside, windows of every size attend fused."""
+    return patch.object(windows, "SMALL", 0)
+
+
+def attached_before() -> AbstractContextManager[object]:
+    """Inside, gains are learned beside the weights."""
+    return patch.object(learner, "inlaid", attach.attached)
 
 
 def main() -> None:
@@ -75,18 +83,26 @@ def main() -> None:
     learners: list[GainLearner] = []
     was, now = course("float32"), course("float32")
 
-    def as_before() -> None:
-        with before():
-            was()
+    def within(inside: Callable[[], AbstractContextManager[object]], step: Callable[[], float]) -> Callable[[], None]:
+        def run() -> None:
+            with inside():
+                step()
 
-    runs = {"as before": as_before, "now": now}
+        return run
+
+    runs = {
+        "as before": within(before, was),
+        "now": now,
+        "now, fused attention": within(attention_before, course("float32")),
+        "now, changes attached": within(attached_before, course("float32")),
+    }
     if bf16_ratio() is not None:
         runs["now, bf16"] = course("bf16")
     best = alternated(runs, args.rounds)
     print(f"tiny, {residual.trained:,} gains on all heads and MLPs, a batch of {args.clips}, {machine()}")
     for name, took in best.items():
         faster = f"{best['as before'].cpu / took.cpu:.2f} × faster ({best['as before'].wall / took.wall:.2f} on the clock)"
-        print(f"{name:10s} {took.wall:6.2f} s, {took.cpu:6.2f} s of CPU per step   {faster}")
+        print(f"{name:22s} {took.wall:6.2f} s, {took.cpu:6.2f} s of CPU per step   {faster}")
     pairs = zip(learners[0].parameters, learners[1].parameters, strict=True)
     print(f"gains differ by at most {max(float((a - b).detach().abs().max()) for a, b in pairs):.1e} after {args.rounds + 1} steps")
     print(bar("whole-network gains on tiny, float32", best["as before"].cpu / best["now"].cpu, BAR, at_most=False))
