@@ -24,12 +24,11 @@ from .modules import modules_of
 def pays(gains: GainSet, layers: list[nn.Module]) -> bool:
     """Whether fewer multiplications are left; layers that are more than linear ones take nothing up.
 
-    Of a token, a change of d numbers costs 3 d² attached: there, back, and its gradient. Inlaid it costs the gradient of the layer's weights.
-    Wide heads are changed head by head, which costs less than either.
+    Attached, a change of d numbers costs 3 d² per token: there, back, and its gradient. Inlaid, it costs the gradient of the layer's
+    weights. Wide heads are changed head by head, which costs less than either.
     """
     if gains.place.kind == "heads":
-        cheaper = gains.mean.numel() <= ONE_PRODUCT
-        return cheaper and all(type(layer) is nn.Linear for layer in layers)
+        return gains.mean.numel() <= ONE_PRODUCT and all(type(layer) is nn.Linear for layer in layers)
     return all(type(layer) is nn.Linear and layer.in_features < 3 * layer.out_features for layer in layers)
 
 

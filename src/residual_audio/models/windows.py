@@ -19,7 +19,10 @@ SMALL = 16
 
 
 class SmallWindows(torch.autograd.Function):
-    """Outputs and gradients agree with the fused form's to rounding. Inside, tokens come last: they fill a vector of the CPU, heads do not."""
+    """Outputs and gradients agree with the fused form's to rounding.
+
+    Inside, tokens come last: sixteen of them fill a vector of the CPU, the numbers of a small head do not.
+    """
 
     @staticmethod
     def forward(
@@ -52,9 +55,13 @@ class SmallWindows(torch.autograd.Function):
 
 def small_enough(qkv: Float[Tensor, "window token three_d"]) -> bool:
     """Whether batched products are the faster way: a gradient passes, the windows are small, and this is a CPU in full precision."""
-    return torch.is_grad_enabled() and qkv.requires_grad and qkv.shape[1] <= SMALL and qkv.device.type == "cpu" and qkv.dtype == torch.float32
+    passes = torch.is_grad_enabled() and qkv.requires_grad
+    return passes and qkv.shape[1] <= SMALL and qkv.device.type == "cpu" and qkv.dtype == torch.float32
 
 
-def small_windows(qkv: Float[Tensor, "window token three_d"], bias: Float[Tensor, "repeated token token"], heads: int) -> Float[Tensor, "window token d"]:
+def small_windows(
+    qkv: Float[Tensor, "window token three_d"], bias: Float[Tensor, "repeated token token"], heads: int
+) -> Float[Tensor, "window token d"]:
+    """:class:`SmallWindows`, with its type."""
     mixed: Tensor = SmallWindows.apply(qkv, bias, heads)
     return mixed

@@ -1,0 +1,60 @@
+"""Attention in small windows against transformers' own, and its gradient against torch's and against finite differences."""
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+from transformers.models.clap.modeling_clap import ClapAudioSelfAttention
+
+from residual_audio.models import load_encoder, windows
+from residual_audio.models.windows import SmallWindows
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    encoder = load_encoder("tiny")
+    encoder.module.requires_grad_(False)
+    return encoder
+
+
+def through(attention, x, mask, towards):
+    x = x.clone().requires_grad_()
+    mixed = attention(x, mask)[0]
+    return mixed.detach(), torch.autograd.grad(mixed, x, towards)[0]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_outputs_and_gradients_are_transformers(tiny, masked, monkeypatch):
+    ran = []
+    monkeypatch.setattr(SmallWindows, "apply", lambda *args, of=SmallWindows.apply: ran.append(1) or of(*args))
+    for site in tiny.sites:
+        attention = tiny.module.get_submodule(site.attention).self
+        generator = torch.Generator().manual_seed(site.block)
+        x, towards = torch.randn(2, 12, 16, attention.all_head_size, generator=generator)
+        mask = -100.0 * torch.randint(0, 2, (4, 16, 16), generator=generator) if masked else None
+        ours = through(attention, x, mask, towards)
+        theirs = through(lambda *args, a=attention: ClapAudioSelfAttention.forward(a, *args), x, mask, towards)
+        for found, own in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(found, own, rtol=0, atol=1e-5 * float(own.abs().max()))
+    assert len(ran) == len(tiny.sites)
+
+
+def test_the_gradient_is_that_of_finite_differences():
+    generator = torch.Generator().manual_seed(0)
+    qkv = torch.randn(4, 5, 3 * 6, generator=generator, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(4, 5, 5, generator=generator, dtype=torch.float64)
+    assert gradcheck(lambda x: SmallWindows.apply(x, bias, 2), (qkv,))
+
+
+def test_the_whole_network_has_the_same_gradient_either_way(tiny, monkeypatch):
+    stream = torch.randn(2, 1024, tiny.units.d_model[0], generator=torch.Generator().manual_seed(0)).requires_grad_()
+    small = torch.autograd.grad(tiny.resume(stream, 0).square().sum(), stream)[0]
+    monkeypatch.setattr(windows, "SMALL", 0)
+    fused = torch.autograd.grad(tiny.resume(stream, 0).square().sum(), stream)[0]
+    assert not torch.equal(small, fused), "both ran the same way, so the test proves nothing"
+    torch.testing.assert_close(small, fused, rtol=0, atol=1e-4 * float(fused.abs().max()))
+
+
+def test_nothing_changes_without_a_gradient(tiny, monkeypatch):
+    monkeypatch.setattr(SmallWindows, "apply", lambda *args: pytest.fail("batched products without a gradient"))
+    with torch.no_grad():
+        tiny.resume(torch.zeros(1, 1024, tiny.units.d_model[0]), 0)
