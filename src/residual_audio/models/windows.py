@@ -63,5 +63,5 @@ def small_windows(
     qkv: Float[Tensor, "window token three_d"], bias: Float[Tensor, "repeated token token"], heads: int
 ) -> Float[Tensor, "window token d"]:
     """:class:`SmallWindows`, with its type."""
-    mixed: Tensor = SmallWindows.apply(qkv, bias, heads)
+    mixed: Tensor = SmallWindows.apply(qkv, bias, heads)  # type: ignore[no-untyped-call]
     return mixed
