@@ -83,5 +83,6 @@ def steering(listening: Listening, changes: Changes, strength: float, notes: dic
         outputs = [part.outputs[unit].double() for unit in units]
         mean = torch.stack([x.mean(0) for x in outputs])
         variance = torch.stack([((x - x.mean(0)) @ a.T).var(0) for x, a in zip(outputs, axes, strict=True)])
-        sets.append(GainSet(place, *(x.to(encoder.device, encoder.dtype) for x in (axes, mean, variance, gains))))
+        axes, mean, variance, gains = (x.to(encoder.device, encoder.dtype) for x in (axes, mean, variance, gains))
+        sets.append(GainSet(place, axes, mean, variance, gains))
     return ResiDual(tuple(sets), "keep", notes or {})
