@@ -57,7 +57,7 @@ class Heard:
 def silence_of(encoder: Encoder) -> Float[Tensor, "1 channel frame mel"]:
     """The model's input for a window of zeros."""
     policy = encoder.policy
-    assert isinstance(policy, Preprocessing)
+    assert isinstance(policy, Preprocessing), "only sounds have a silence"
     return encoder.prepare(Waveform(np.zeros(policy.samples, np.float32), policy.sample_rate)).features
 
 
