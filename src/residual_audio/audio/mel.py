@@ -18,7 +18,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-FRAMES_AT_ONCE = 256  # their transforms stay in a core's cache
+FRAMES_AT_ONCE = 8192
+TRANSFORMS_AT_ONCE = 256  # stay in a core's cache
 Scale = Literal["htk", "slaney", "kaldi"]
 
 
@@ -98,6 +99,11 @@ def power_frames(frames: Float[Tensor, "frame sample"], spec: MelSpec) -> Float[
     return spectrum.real.square() + spectrum.imag.square()
 
 
+def powers(frames: Float[Tensor, "frame sample"], spec: MelSpec) -> Float[Tensor, "frame bin"]:
+    """The same, a few frames at a time."""
+    return torch.cat([power_frames(part, spec) for part in frames.split(TRANSFORMS_AT_ONCE)])
+
+
 def frames_to_make(frames: int, spec: MelSpec, period: int, until: int) -> tuple[Int[Tensor, " made"], Int[Tensor, " frame"]] | None:
     """Of a wave that repeats itself every ``period`` samples up to ``until``: the frames that differ, and which of them every frame is.
 
@@ -131,9 +137,11 @@ def log_mel(
         wave = F.pad(wave[None], (half, half), mode=mode)[0]
     frames = wave.unfold(0, spec.window, spec.hop)
     spared = None if repeats is None else frames_to_make(len(frames), spec, *repeats)
-    frames = frames if spared is None else frames[spared[0]]
-    mel = torch.cat([power_frames(part, spec) @ filters for part in frames.split(FRAMES_AT_ONCE)])
-    mel = mel if spared is None else mel[spared[1]]
+    if spared is None:
+        parts = (powers(part, spec) for part in frames.split(FRAMES_AT_ONCE))
+    else:  # a product's last bits depend on its number of rows, so all frames go through it
+        parts = iter(powers(frames[spared[0]], spec)[spared[1]].split(FRAMES_AT_ONCE))
+    mel = torch.cat([part @ filters for part in parts])
     if spec.log == "db":
         return 10.0 * mel.clamp_min(1e-10).log10()
     if spec.log == "whisper":
