@@ -18,6 +18,7 @@ from residual_audio.data import load_dataset
 from residual_audio.exporting.export import export
 from residual_audio.extraction import Run, extract
 from residual_audio.models import load_encoder
+from residual_audio.models.engines.openvino import has_bf16
 from residual_audio.models.precision import bf16_ratio
 
 BARS = {"float32": 1.4, "bf16": 2.0}
@@ -64,7 +65,7 @@ def main() -> None:
         checkpoint = full_size_checkpoint(folder / "checkpoint")
         paths, data = write_sounds(folder / "clips" / "noise", args.clips), load_dataset(f"folder:{folder / 'clips'}")
         encoders = {f"PyTorch, {p}": load_encoder(checkpoint, precision=p) for p in precisions}
-        for precision in precisions:
+        for precision in precisions if has_bf16() else ("float32",):
             path = folder / f"{precision}.xml"
             export(encoders["PyTorch, float32"], path, "openvino", precision=precision)
             encoders[f"OpenVINO, {precision}"] = load_encoder(path)

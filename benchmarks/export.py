@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from common import full_size_checkpoint
+from common import bar, full_size_checkpoint, machine
 
 from residual_audio.exporting.export import DEFAULT_RECORD, as_graph, described_model
 from residual_audio.exporting.trace import audio_graph, quantised
@@ -18,7 +18,6 @@ from residual_audio.extraction.capture import Capture
 from residual_audio.models import Encoder, load_encoder
 from residual_audio.models.encoders.exported import ExportedEncoder
 from residual_audio.models.engines.openvino import has_bf16
-from residual_audio.models.precision import cpu_flags, cpu_name
 
 BARE = "transformers, eager float32"
 
@@ -81,11 +80,14 @@ def main() -> None:
     wanted = bare(live)
     cosines = {name: float(torch.cosine_similarity(wanted, bare(e)).min()) for name, e in exported.items()}
     print(f"full-size HTS-AT, random weights, batch {args.batch_size}, {args.threads} threads, median of {args.rounds} rounds")
-    print(f"{cpu_name()}: {cpu_flags()}")
+    print(machine())
     for name, seconds in found.items():
         engine = name.partition(",")[0]
         cosine = f"   lowest cosine {cosines[engine]:.6f}" if engine in cosines else ""
         print(f"{name:42s} {1e3 * seconds / args.batch_size:7.1f} ms per clip   {seconds / found[BARE]:5.2f} × transformers'{cosine}")
+    alone = {name: t / found[BARE] for name, t in found.items() if name.endswith("alone") and "float32" not in name}
+    print(bar(f"embedding alone, {min(alone, key=alone.__getitem__)}", min(alone.values()), 0.50))
+    print(bar("recording, OpenVINO float32", found["openvino float32, head+moments+embedding"] / found[BARE], 0.85))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from residual_audio.data import Dataset, load_dataset
 from residual_audio.exporting.export import export
 from residual_audio.extraction import Run, extract
 from residual_audio.models import Encoder, load_encoder
+from residual_audio.models.engines.openvino import has_bf16
 from residual_audio.models.precision import bf16_ratio
 
 PLAIN, DIRECT = ("head", "moments", "embedding"), ("head", "moments", "embedding", "direct")
@@ -70,7 +71,7 @@ def models(folder: Path) -> dict[str, Encoder]:
     if bf16_ratio() is not None:
         found["PyTorch, bf16"] = load_encoder(folder / "checkpoint", precision="bf16")
         precisions.append("bf16")
-    for precision in precisions:
+    for precision in precisions if has_bf16() else ["float32"]:
         path = folder / f"{precision}.xml"
         export(encoder, path, "openvino", precision=precision, record=PLAIN)
         found[f"OpenVINO, {precision}"] = load_encoder(path)

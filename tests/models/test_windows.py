@@ -58,3 +58,34 @@ def test_nothing_changes_without_a_gradient(tiny, monkeypatch):
     monkeypatch.setattr(SmallWindows, "apply", lambda *args: pytest.fail("batched products without a gradient"))
     with torch.no_grad():
         tiny.resume(torch.zeros(1, 1024, tiny.units.d_model[0]), 0)
+
+
+def test_one_window_leaves_the_bias_as_it_is():
+    """The bias of as many windows as there are is not repeated, and what is not repeated must not be written to."""
+    generator = torch.Generator().manual_seed(0)
+    bias, qkv = torch.randn(2, 16, 16, generator=generator), torch.randn(1, 16, 48, generator=generator, requires_grad=True)
+    before = bias.clone()
+    first = SmallWindows.apply(qkv, bias, 2)
+    assert torch.equal(bias, before)
+    assert torch.equal(SmallWindows.apply(qkv, bias, 2), first)
+
+
+def test_a_step_of_one_clip_changes_nothing_but_what_is_learned(tiny):
+    import numpy as np
+
+    from residual_audio.adaptation.gain import ResiDual, gain_set
+    from residual_audio.adaptation.learner import GainLearner
+    from residual_audio.adaptation.select import choose_places
+    from residual_audio.adaptation.streams import Streams, place_bases
+
+    rng, block = np.random.default_rng(0), len(tiny.sites) - 2
+    stage = tiny.stages[-1]
+    values = rng.standard_normal((6, int(np.prod(stage.grid)), tiny.units.d_model[-1])).astype(np.float32)
+    streams = Streams(tiny, block, values, np.zeros(6, dtype=bool), np.arange(6), {})
+    places = choose_places(tiny.units, "S3 heads")
+    bases = place_bases(streams, np.arange(6), places, "token")
+    learner = GainLearner(ResiDual(tuple(gain_set(p, b) for p, b in zip(places, bases, strict=True))), streams)
+    before = learner.embed(np.arange(6))
+    for row in range(3):
+        learner.backward(torch.zeros_like(learner.forward(np.array([row]))))
+    assert torch.equal(learner.embed(np.arange(6)), before)

@@ -28,7 +28,7 @@ def pays(gains: GainSet, layers: list[nn.Module]) -> bool:
     weights. Wide heads are changed head by head, which costs less than either.
     """
     if gains.place.kind == "heads":
-        return gains.mean.numel() <= ONE_PRODUCT and all(type(layer) is nn.Linear for layer in layers)
+        return all(type(layer) is nn.Linear and layer.in_features <= ONE_PRODUCT for layer in layers)
     return all(type(layer) is nn.Linear and layer.in_features < 3 * layer.out_features for layer in layers)
 
 

@@ -176,7 +176,8 @@ def described_model(encoder: Encoder, format: str, precision: str, record: Seque
 
 def origin(encoder: Encoder) -> dict[str, str]:
     """What was exported; of a path only its last part, for the file may go to others."""
-    return {"name": Path(encoder.name).name if Path(encoder.name).is_absolute() else encoder.name, "revision": encoder.revision}
+    path = Path(encoder.name.removesuffix("+residual")).expanduser()
+    return {"name": Path(encoder.name).name if path.is_absolute() or path.exists() else encoder.name, "revision": encoder.revision}
 
 
 def text_sheet(encoder: Encoder) -> dict[str, Any]:

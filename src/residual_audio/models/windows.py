@@ -35,7 +35,8 @@ class SmallWindows(torch.autograd.Function):
         q, k, v = qkv.view(windows, tokens, 3, heads, d).permute(2, 0, 3, 4, 1).contiguous().view(3, windows * heads, d, tokens)
         # Of each head [key, query].
         weights = bias.mT.expand(len(q) // len(bias), -1, -1, -1).reshape(-1, tokens, tokens)
-        weights = torch.softmax(weights.baddbmm_(k.mT, q, alpha=ctx.scale), -2)
+        # Out of place: of as many windows as the bias has, the repeated bias is the bias itself.
+        weights = torch.softmax(torch.baddbmm(weights, k.mT, q, alpha=ctx.scale), -2)
         ctx.save_for_backward(q, k, v, weights)
         return torch.bmm(v, weights).view(windows, heads * d, tokens).mT
 

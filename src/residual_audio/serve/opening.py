@@ -75,13 +75,13 @@ def opened(
     limit: int | None,
     device: str,
     limits: Limits,
-    encoders: dict[tuple[str, str, str], Encoder],
+    encoders: dict[tuple[str, str, str, str], Encoder],
     taken: dict[str, Entry],
 ) -> Entry:
     """One run, or one model with the run that is made of it here."""
 
     def shared(encoder: Encoder) -> Encoder:
-        return encoders.setdefault((encoder.name, encoder.revision, encoder.policy.hash), encoder)
+        return encoders.setdefault((encoder.name, encoder.revision, encoder.policy.hash, encoder.precision), encoder)
 
     if is_run(target):
         run = Run.open(target)

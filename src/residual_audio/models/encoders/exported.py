@@ -207,7 +207,7 @@ class ExportedEncoder(Encoder):
     @cached_property
     def _text_side(self) -> tuple[dict[str, Any], Graph]:
         if self._text is None:
-            raise EncoderError(f"{self.name} has no text side; classify with class centroids instead of prompts (--classifier centroid)")
+            raise EncoderError(f"{self.name} has no text side; classify with class centroids instead of prompts (--classifier centroids)")
         return self._text()
 
     @cached_property
