@@ -148,3 +148,17 @@ def test_loopback(host, loopback):
 )
 def test_hosts_are_split(host, found):
     assert split_host(host) == found
+
+
+def test_a_proxys_name_has_its_own_port():
+    """Behind a proxy with TLS the browser says the proxy's name, with no port or with the proxy's."""
+    from residual_audio.serve.guard import Guard
+    from residual_audio.serve.limits import Limits
+    from residual_audio.serve.problems import Problem
+
+    guard = Guard(None, port=8765, names=("localhost",), any_address=False, token="x", limits=Limits(), others=("audio.example.org",))
+    for host in ("audio.example.org", "audio.example.org:443", "localhost:8765"):
+        guard.check_host(host)
+    for host in ("localhost", "localhost:1", "evil.example.org"):
+        with pytest.raises(Problem):
+            guard.check_host(host)

@@ -25,7 +25,10 @@ def test_a_kill_keeps_adapters_and_labels_and_nothing_half_made(made, tmp_path):
     before = server.get(f"{API}/datasets/mine"), server.post(f"{API}/equalise", {"adapter": "kept"})["whole"]
     job = server.post(f"{API}/jobs", {"name": "unfinished", "epochs": 200})
     server.job(job["id"], ("running",))
-    assert list((folder / ".drafts").iterdir())
+    deadline = time.monotonic() + 20
+    while not list((folder / ".drafts").iterdir()):  # it is made just after the training is said to run
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     children = server.children
     assert server.end(signal.SIGKILL) == -signal.SIGKILL
     end = time.monotonic() + 60
@@ -96,3 +99,28 @@ class TestTheFolder:
 def test_what_cannot_be_served_is_told_in_a_line(command, capsys, tmp_path, words, told):
     assert command("serve", *words, "--folder", tmp_path / "live") == 2
     assert told in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_refused_server_leaves_the_drafts_alone(tmp_path):
+    """They belong to the one that runs; and what stood aside when a server was killed comes back."""
+    from residual_audio.serve.folder import Folder
+    from residual_audio.serve.problems import ServeError
+
+    home = Folder(tmp_path / "live")
+    with home.held(), home.draft() as draft:
+        (draft / "half").write_text("made")
+        with pytest.raises(ServeError, match="another server writes"), Folder(tmp_path / "live").held():
+            pass
+        assert (draft / "half").read_text() == "made"
+    place = home.of("tiny", "adapters", "mine")
+    place.mkdir(parents=True)
+    (place / "old").touch()
+    place.replace(place.with_name(".mine.aside"))  # killed here, before the new one took its place
+    with home.held():
+        assert (place / "old").exists()
+        with home.draft() as draft:
+            (draft / "adapter").mkdir()
+            (draft / "adapter" / "new").touch()
+            home.put(draft / "adapter", place)
+        assert [p.name for p in place.iterdir()] == ["new"]
+        assert [p.name for p in place.parent.iterdir()] == ["mine"]

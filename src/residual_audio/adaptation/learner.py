@@ -68,6 +68,10 @@ class SharedLearner:
     def ready(self, encoder: Encoder) -> AbstractContextManager[Any]:
         return nullcontext()
 
+    def judged(self, encoder: Encoder) -> AbstractContextManager[Any]:
+        """The same around what is judged, which must not depend on how it was learned."""
+        return self.ready(encoder)
+
     def drop(self, share: float, seed: int) -> None:
         """Leave a share of the tokens out of every forward from now on."""
         if share:
@@ -98,7 +102,7 @@ class SharedLearner:
 
     def embed(self, rows: Rows) -> Float[Tensor, "row d"]:
         def run(encoder: Encoder, part: Rows) -> Tensor:
-            with self.ready(encoder):
+            with self.judged(encoder):
                 return self.streams.embed(part, encoder=encoder)
 
         return torch.cat(self.cores.map(run, self._split(rows)))
@@ -118,6 +122,9 @@ class GainLearner(SharedLearner):
         # In bf16, a small change of a weight would be lost in its short mantissa.
         run = inlaid if self.precision == "float32" and encoder.precision == "float32" else attached
         return run(encoder, self.residual, self.parameters)
+
+    def judged(self, encoder: Encoder) -> AbstractContextManager[Any]:
+        return attached(encoder, self.residual, self.parameters)
 
     def forward(self, rows: Rows) -> Float[Tensor, "row d"]:
         with frozen(self.streams.encoder):

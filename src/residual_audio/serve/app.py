@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Response
-from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
 from ..adaptation.validate import AdapterError
@@ -161,7 +160,7 @@ def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title
         except BaseException:
             stack.close()
             raise
-        return FileResponse(path, filename=f"{name}-{kind}.zip", media_type="application/zip", background=BackgroundTask(stack.close))
+        return Download(stack, path, f"{name}-{kind}.zip")
 
     @app.get("/api/{id}/adapters/{name}/adapter.zip")
     async def adapter_zip(id: str, name: str) -> Response:
@@ -263,6 +262,21 @@ def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title
         return await asyncio.to_thread(queued, jobs, shelves[one.id], labels[one.id], body, order(one))
 
     return app
+
+
+class Download(FileResponse):
+    """A whole file, and what is done when it has been sent, or when it could not be."""
+
+    def __init__(self, stack: ExitStack, path: Any, name: str) -> None:
+        super().__init__(path, filename=name, media_type="application/zip")
+        self.stack = stack
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        headers = [(key, value) for key, value in scope["headers"] if key not in (b"range", b"if-range")]
+        try:
+            await super().__call__({**scope, "headers": headers}, receive, send)
+        finally:
+            self.stack.close()
 
 
 def page(html: bytes) -> Response:

@@ -62,6 +62,7 @@ class Entry:
         self.start: str | None = None
         self.given: tuple[str, Path] | None = None
         self.boards: OrderedDict[str | None, Board] = OrderedDict()
+        self.first: Board | None = None  # stays when its sliders are forgotten
         self.stale: set[str] = set()
         self.known: OrderedDict[str, Tensor] = OrderedDict()
         self.kept: dict[str, Any] = {}
@@ -137,7 +138,7 @@ class Entry:
         data = page_data(run, folder / "live", (), part, gains, "embed", clips, (), "", advance)
         self.page_rows = [int(clip["row"]) for clip in data["clips"]]
         if part is not None and len(part.rows):
-            self.boards[name] = Board(name, residual, knobs(run, residual, best_heads(run)), part, data["equaliser"])
+            self.first = self.boards[name] = Board(name, residual, knobs(run, residual, best_heads(run)), part, data["equaliser"])
             # The first move of a slider should not wait for the clips to be decoded and run.
             self.bench.streams(first_block(encoder, choose_places(encoder.units, " ".join(self.boards[name].knobs.heads))))
         data["live"] = self.live(name)
@@ -189,7 +190,7 @@ class Entry:
             self.adapter(name)  # gone, or never there
         if name not in self.boards:
             run, asked, residual = self.need_run(), self.asked, self.residual(name)
-            first = next(iter(self.boards.values()), None)
+            first = self.first
             if asked is None or first is None:
                 raise Problem(404, "the run has neither head outputs nor moments; extract with --granularity head,moments,direct")
             turned = knobs(run, residual, best_heads(run))
@@ -239,6 +240,9 @@ class Entry:
             return torch.zeros(0, self.encoder.dim)
         if not self.encoder.has_text:
             raise Problem(422, f"{self.encoder.name} has no text side: only classes can be asked for")
+        for text in texts:
+            if text in self.known:
+                self.known.move_to_end(text)  # before anything is forgotten
         for text in texts:
             if text not in self.known:
                 self.known[text] = prompt_directions(self.encoder, [text], templates("plain")).cpu().float()[0]

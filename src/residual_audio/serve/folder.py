@@ -15,7 +15,7 @@ from ..writing import own_folder
 from .problems import Problem, ServeError
 
 SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,46}[a-z0-9])?")
-DRAFTS, LOCK = ".drafts", ".lock"
+DRAFTS, LOCK, ASIDE = ".drafts", ".lock", ".aside"
 
 
 def slug(text: str) -> str:
@@ -47,15 +47,26 @@ class Folder:
         self.home.mkdir(parents=True, exist_ok=True)
         file = os.open(self.home / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ServeError(f"another server writes to {self.home}; stop it, or choose another --folder") from None
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)  # the drafts are the other one's
+            raise ServeError(f"another server writes to {self.home}; stop it, or choose another --folder") from None
+        try:
+            self.mend()
             self.clear()
             yield self
         finally:
             self.clear()
             os.close(file)
+
+    def mend(self) -> None:
+        """What stood aside when a server was killed takes its place again, unless the new one has it."""
+        for aside in self.home.glob(f"*/*/*{ASIDE}"):
+            target = aside.with_name(aside.name.removeprefix(".").removesuffix(ASIDE))
+            if aside.is_symlink() or target.exists():
+                shutil.rmtree(aside, ignore_errors=True)
+            else:
+                aside.replace(target)
 
     def clear(self) -> None:
         drafts = self.home / DRAFTS
@@ -89,14 +100,18 @@ class Folder:
             shutil.rmtree(place, ignore_errors=True)
 
     def put(self, made: Path, target: Path) -> None:
-        """A finished folder takes its place; one that was there before is gone."""
+        """A finished folder takes its place; one that was there before is gone. A kill in between leaves the old one, to be mended."""
         target.parent.mkdir(parents=True, exist_ok=True)
+        aside = target.with_name(f".{target.name}{ASIDE}")
         if target.exists():
-            with self.draft() as away:
-                target.replace(away / "old")
-                made.replace(target)
-        else:
+            target.replace(aside)
+        try:
             made.replace(target)
+        except BaseException:
+            if aside.exists():
+                aside.replace(target)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
 
     def remove(self, target: Path) -> None:
         """Gone at once for everybody who looks, then for good."""

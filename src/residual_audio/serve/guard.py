@@ -63,10 +63,15 @@ class Rates:
 
 
 class Guard:
-    """An ASGI application around another one. ``names``: host names beside addresses that the server answers to."""
+    """An ASGI application around another one. ``names``: host names beside addresses that the server answers to, at its port;
+    ``others``: those of a proxy before it, whose port is its own."""
 
-    def __init__(self, app: Any, *, port: int, names: tuple[str, ...], any_address: bool, token: str | None, limits: Limits) -> None:
+    def __init__(
+        self, app: Any, *, port: int, names: tuple[str, ...], any_address: bool, token: str | None, limits: Limits,
+        others: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
         self.app, self.port, self.names, self.any_address, self.token, self.limits = app, port, names, any_address, token, limits
+        self.others = others
         self.rates = Rates(limits.rate)
         self.cookie = f"residual_audio_{port}"
 
@@ -131,7 +136,7 @@ class Guard:
 
     def check_host(self, host: str) -> None:
         name, port = split_host(host)
-        if port == self.port and (name in self.names or (self.any_address and is_address(name))):
+        if name in self.others or (port == self.port and (name in self.names or (self.any_address and is_address(name)))):
             return
         raise Problem(421, "this server does not answer to that host name; --allow-host adds one")
 

@@ -140,7 +140,12 @@ class Jobs:
                     return
                 job = self.queued[0]
                 job.state = "running"
-                job.process = started()
+                try:
+                    job.process = started()
+                except OSError as error:  # no memory or no files left: the next one may have more luck
+                    job.state, job.error, job.news["text"] = "failed", f"the training could not be started ({error})", "failed"
+                    self.changed.notify_all()
+                    continue
             try:
                 self.run(job, job.process)
             except Exception as error:

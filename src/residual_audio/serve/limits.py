@@ -27,4 +27,4 @@ JSON_BYTES = 65_536
 TEXTS, TEXT, LABEL = 16, 200, 80
 GAINS, LOUDEST, STRENGTH = 4096, 10.0, 4.0
 ROWS, DATASETS, ADAPTERS = 5000, 50, 200
-KEPT_BYTES = 96_000_000  # of uploaded sounds in memory; the oldest go first
+KEPT_BYTES, KEPT_SOUNDS = 96_000_000, 1000  # of uploaded sounds in memory; the oldest go first

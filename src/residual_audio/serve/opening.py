@@ -10,6 +10,7 @@ from ..adaptation.adapter import load_adapter
 from ..adaptation.validate import AdapterError
 from ..data import load_dataset
 from ..extraction import Run, extract
+from ..extraction.store import StoreError
 from ..models import Encoder, load_encoder
 from ..options import OptionError
 from ..progress import progress
@@ -48,7 +49,7 @@ def open_entries(
     if limit is not None and data is None:
         raise OptionError("--limit is of --data; give it too")
     entries: dict[str, Entry] = {}
-    encoders: dict[tuple[str, str, str], Encoder] = {}
+    encoders: dict[tuple[str, str, str, str], Encoder] = {}
     refused: list[str] = []
     for target in targets:
         entry = opened(target, folder, data, limit, device, limits, encoders, entries)
@@ -89,12 +90,17 @@ def opened(
             raise ServeError(f"{target} is not finished; run the same `residual-audio extract` command again to resume it")
         return Entry(free(slug(str(Path(target).absolute())), taken), title_of(run), shared(run.open_encoder(device)), run, limits)
     encoder = shared(load_encoder(target, device))
+    if encoder.replays is not None:
+        raise ServeError(f"{target} is an export: there is no network to move gains in; serve the model that it was made of")
     if data is None:
         return Entry(free(slug(str(target)), taken), encoder.name, encoder, None, limits)
     dataset = load_dataset(data)
     dataset = dataset if limit is None else dataset.limited(limit)
     id = free(slug(f"{slug(str(target))}-{slug(data)}"), taken)
-    run = extract(encoder, dataset, folder.of(id, "run"), GRANULARITY)
+    try:
+        run = extract(encoder, dataset, folder.of(id, "run"), GRANULARITY)
+    except StoreError as error:
+        raise ServeError(f"{folder.home} has a run of {target} on other clips of {data}; choose another --folder") from error
     return Entry(id, title_of(run), encoder, run, limits)
 
 

@@ -58,11 +58,13 @@ def serve(
         from .app import application
 
         address, number = listening.getsockname()[:2]
-        secret = secrets.token_urlsafe(24) if token or not is_loopback(host) else None
+        # Whoever has another name for this server has somebody in front of it who lets others in.
+        secret = secrets.token_urlsafe(24) if token or allow_host or not is_loopback(host) else None
         names = ("localhost", "127.0.0.1", "::1") if is_loopback(host) else (host.lower(),)
         app = Guard(
             application(entries, place, limits, "ResiDual Audio", lambda entry: order_of(entry, device, template)),
-            port=number, names=(*names, *map(str.lower, allow_host)), any_address=not is_loopback(host), token=secret, limits=limits,
+            port=number, names=names, others=tuple(map(str.lower, allow_host)), any_address=not is_loopback(host), token=secret,
+            limits=limits,
         )  # fmt: skip
         config = uvicorn.Config(
             app, log_level="warning", http="h11", ws="none", server_header=False, proxy_headers=False, limit_concurrency=1024,

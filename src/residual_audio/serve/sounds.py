@@ -30,7 +30,7 @@ from ..report.page.pack import base64_of, digits, quantised
 from ..units import WRITERS, SelectionError
 from .board import scored
 from .entry import Entry
-from .limits import KEPT_BYTES
+from .limits import KEPT_BYTES, KEPT_SOUNDS
 from .problems import Problem
 
 NEAREST = 6
@@ -52,6 +52,11 @@ class Kept:
         return Waveform(self.values, self.rate) if self.values.ndim == 1 else self.values
 
     @property
+    def bytes(self) -> int:
+        """In memory, with what is shown of it."""
+        return self.values.nbytes + sum(len(part) for part in self.shown.values() if isinstance(part, str))
+
+    @property
     def digest(self) -> str:
         return hashlib.sha256(self.values.tobytes()).hexdigest()[:32]
 
@@ -60,15 +65,16 @@ class Sounds:
     """Uploads by a name that nobody guesses, in bounded memory; the oldest go first."""
 
     def __init__(self, most: int = KEPT_BYTES) -> None:
-        self.most, self.kept, self.lock = most, OrderedDict[str, Kept](), Lock()
+        self.most, self.kept, self.lock, self.bytes = most, OrderedDict[str, Kept](), Lock(), 0
 
     def add(self, entry: Entry, values: np.ndarray, rate: int) -> dict[str, Any]:
         name = secrets.token_urlsafe(12)
         kept = Kept(entry.id, values, rate, {"sound": name, **shown(values, rate)})
         with self.lock:
             self.kept[name] = kept
-            while sum(one.values.nbytes for one in self.kept.values()) > self.most and len(self.kept) > 1:
-                self.kept.popitem(last=False)
+            self.bytes += kept.bytes
+            while (self.bytes > self.most or len(self.kept) > KEPT_SOUNDS) and len(self.kept) > 1:
+                self.bytes -= self.kept.popitem(last=False)[1].bytes
         return kept.shown
 
     def get(self, entry: Entry, name: str) -> Kept:

@@ -79,8 +79,8 @@ def steered(entry: Entry, more: Sequence[str], less: Sequence[str], strength: fl
     order = (others["gain"] - 1).abs().sort_values(ascending=False).index[:CONCEPTS]
     units = found.tables["steer_units"]
     before = after = None
-    if entry.boards:
-        rows = next(iter(entry.boards.values())).part
+    if entry.first is not None:
+        rows = entry.first.part
         targets = entry.targets[rows.rows]
         before, after = judged(rows.base, targets), judged(entry.bench.scores(found.adapter), targets)
     return {

@@ -86,7 +86,7 @@ async function loadKnobs(name) {
     const found = await request(`equaliser${name ? `?adapter=${inPath(name)}` : ""}`);
     Object.assign(D, { equaliser: found.equaliser });
     D.meta.model_notes = found.notes ?? [];
-    Object.assign(N, { loaded: name, past: [], future: [], now: null, answer: null, asked: "" });
+    Object.assign(N, { loaded: name, past: [], future: [], now: null, answer: null, shown: null, asked: "" });
     const view = views.find((v) => v.id === "equaliser");
     view.built = false;
     refresh(new Set(KEYS));
