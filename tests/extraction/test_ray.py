@@ -26,10 +26,11 @@ EVERYTHING = ("head", "mlp", "block", "stage", "embedding", "moments", "direct",
 @pytest.fixture(scope="module")
 def cluster():
     """A Ray of this process with 2 CPUs; the engine uses it and leaves it."""
-    with places.muted_backend():
-        ray.init("local", num_cpus=2, log_to_driver=False, logging_level="error", **places.HERE)
-    yield
-    ray.shutdown()
+    with places.alone(ray):  # Ray's own default would leave its mode of authentication in this process's environment
+        with places.muted_backend():
+            ray.init("local", num_cpus=2, log_to_driver=False, logging_level="error", **places.HERE)
+        yield
+        ray.shutdown()
 
 
 @pytest.fixture(scope="module")

@@ -23,13 +23,14 @@ def machines(monkeypatch):
     from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("RAY_BACKEND_LOG_LEVEL", "fatal")
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    lost = cluster.add_node(num_cpus=1)
-    with places.muted_backend():
-        ray.init(cluster.address, log_to_driver=False, logging_level="error")
-    yield cluster, lost
-    ray.shutdown()
-    cluster.shutdown()
+    with places.alone(ray):
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        lost = cluster.add_node(num_cpus=1)
+        with places.muted_backend():
+            ray.init(cluster.address, log_to_driver=False, logging_level="error")
+        yield cluster, lost
+        ray.shutdown()
+        cluster.shutdown()
 
 
 def actors_at_work() -> dict[int, int]:
