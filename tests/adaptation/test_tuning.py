@@ -20,7 +20,7 @@ from residual_audio.comparison.search import search
 from residual_audio.data import load_dataset
 from residual_audio.evaluation.folds import fold_parts
 from residual_audio.models import load_encoder
-from residual_audio.options import OptionError
+from residual_audio.options import OptionError, option_specs
 
 RECIPE = Recipe(units="S3B1 heads", epochs=2, batch_size=32)
 
@@ -62,6 +62,21 @@ def test_the_best_on_the_stopping_part_is_kept(task, method):
     other[test] = (other[test] + 5) % 12
     again = learn(method, FoldTask(task.setting, other, task.parts, 0), RECIPE.options(method), how)
     assert again[1] == chosen, "the test labels took part in the choice"
+
+
+def test_short_trials_choose_what_is_then_learned_to_its_end(task):
+    assert all("epochs" in option_specs(m.options) for m in METHODS.values() if m.trained)
+    options = RECIPE.changed(epochs=5).options("scalar")
+    _, one = learn("scalar", task, replace(options, epochs=1), Learning(tune=True, again=False))
+    learned, chosen = learn("scalar", task, options, Learning(tune=True, again=False, trial_epochs=1))
+    assert [chosen[name] for name in grid_of("scalar")] == [one[name] for name in grid_of("scalar")]
+    longer = METHODS["scalar"].run(task, replace(options, **{name: chosen[name] for name in grid_of("scalar")}))
+    assert len(learned.history) == len(longer.history) > 2
+    assert torch.equal(learned.embed(task.setting), longer.embed(task.setting))
+    with pytest.raises(OptionError, match="--trial-epochs"):
+        Learning(trial_epochs=3)
+    whole = learn("scalar", task, options, Learning(tune=True, again=False))[1]
+    assert learn("scalar", task, options, Learning(tune=True, again=False, trial_epochs=9))[1] == whole
 
 
 def test_once_more_from_all_clips(task):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..options import OptionError, Options, option, option_specs
 from .methods import METHODS
-from .options import MethodOptions
+from .options import Loop, MethodOptions, ShareOptions
 from .recipe import Recipe
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ class Learning(Options):
     """What is chosen by the parts, and what is learned from then."""
 
     tune: bool = option(False, "Choose rate and decay of every trained method on the stopping part, from grids of equal size.")
+    trial_epochs: int | None = option(
+        None, "Most epochs of each trial of --tune; the chosen one then learns from the start to its end. Default: --epochs, once.",
+        least=1,
+    )  # fmt: skip
     again: bool = option(True, "Learn once more from all clips outside the test, for as long as the stopping part said.")
     tau: float | None = option(None, "Strength of what was learned, 1 + τ(g − 1): all of it at 1, nothing at 0; default: 1.", least=0)
     keep_gain: float | None = option(
@@ -39,6 +43,8 @@ class Learning(Options):
         super().__post_init__()
         if self.tau is not None and self.keep_gain is not None:
             raise OptionError("--keep-gain chooses the strength that --tau gives; give one of the two")
+        if self.trial_epochs is not None and not self.tune:
+            raise OptionError("--trial-epochs does nothing without --tune, whose trials it shortens")
 
     @property
     def scales(self) -> bool:
@@ -75,15 +81,25 @@ def trials(name: str, values: tuple[float, ...], options: MethodOptions) -> Iter
         yield replace(options, **choice)
 
 
-def tuned(method: str, task: FoldTask, options: MethodOptions) -> tuple[MethodOptions, Adaptation]:
-    """One option of the grid after the other, each at its best on the stopping part; no point is tried twice."""
+def tuned(method: str, task: FoldTask, options: MethodOptions, most: int | None = None) -> tuple[MethodOptions, Adaptation]:
+    """One option of the grid after the other, each at its best on the stopping part; no point is tried twice. With ``most`` epochs per
+    trial, the best is learned again, for as long as its options say."""
     tried: dict[MethodOptions, Adaptation] = {}
+    assert isinstance(options, Loop | ShareOptions)  # as every trained method's are
+    whole = options.epochs
+    short: MethodOptions = options if most is None else with_epochs(options, min(most, whole))
     for name, values in grid_of(method).items():
-        for point in trials(name, values, options):
+        for point in trials(name, values, short):
             if point not in tried:
                 tried[point] = METHODS[method].run(task, point)
-        options = max(tried, key=lambda point: judged(tried[point]))
-    return options, tried[options]
+        short = max(tried, key=lambda point: judged(tried[point]))
+    best = with_epochs(short, whole)
+    return best, tried[best] if best in tried else METHODS[method].run(task, best)
+
+
+def with_epochs(options: MethodOptions, epochs: int) -> MethodOptions:
+    changed: dict[str, Any] = {"epochs": epochs}
+    return replace(options, **changed)
 
 
 def judged(learned: Adaptation) -> tuple[float, float]:
@@ -119,7 +135,7 @@ def learn(method: str, task: FoldTask, options: MethodOptions, how: Learning = L
         learned = known.run(task, options)
         return at_strength(learned, how.tau), chosen
     if how.tune:
-        options, learned = tuned(method, task, options)
+        options, learned = tuned(method, task, options, how.trial_epochs)
         chosen = {name: getattr(options, name) for name in grid_of(method)}
     else:
         learned = known.run(task, options)
