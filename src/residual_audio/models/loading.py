@@ -28,10 +28,12 @@ class Loading(Options):
 class Running(Loading):
     """How a checkpoint is opened by verbs that only run it, and the precision of its products."""
 
-    precision: str = option(
-        "float32", "Of products: float32, bf16, or auto (bf16 where this machine is faster with it). Sums, norms and pooling stay float32.",
+    precision: str | None = option(
+        None,
+        "Of products: float32, bf16, or auto (bf16 where this machine is faster with it). Sums, norms and pooling stay float32. Default: "
+        "float32, or that of an exported file.",
         choices=("float32", "bf16", "auto"),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)

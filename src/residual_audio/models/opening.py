@@ -30,15 +30,15 @@ def load_encoder(
     crop: str | None = None,
     pad: str | None = None,
     fast: bool = True,
-    precision: str = "float32",
+    precision: str | None = None,
 ) -> Encoder:
     """Open an encoder by name, hub repository (``REPO`` or, pinned, ``REPO@COMMIT``), directory, ``.pth`` or ``.pt`` file, or export.
 
     ``seconds`` chooses the window of an encoder whose window can be chosen (Whisper); ``crop`` (start, centre,
     windows) and ``pad`` (repeatpad, repeat, pad) replace the checkpoint's own length policy. ``fast`` runs HTS-AT's
     attention fused: the same numbers to rounding, in less time; the others have a fused attention of their own.
-    ``precision``: of products (:mod:`.narrow`): float32, bf16, or auto, which is bf16 where this machine is faster with it;
-    ``encoder.precision`` says which. An option that the encoder does not read is an error.
+    ``precision``: of products (:mod:`.narrow`): float32, bf16, or auto, which is bf16 where this machine is faster with it; where nobody
+    asks, float32, or that of an exported file. ``encoder.precision`` says which. An option that the encoder does not read is an error.
     """
     from .fused import fuse_attention  # loads transformers, which reading a run does not need
     from .narrow import narrow
@@ -51,7 +51,7 @@ def load_encoder(
         check_own_precision(encoder, precision)
     else:
         Running(precision=precision)  # checks the word
-        chosen = chosen_precision(precision, torch.device(device))
+        chosen = chosen_precision(precision or "float32", torch.device(device))
         encoder = kind.open(source, device, options)
         if options.fast:
             fuse_attention(encoder.module)
@@ -68,9 +68,9 @@ def load_encoder(
     return encoder
 
 
-def check_own_precision(encoder: Encoder, asked: str) -> None:
-    """Refuse another precision than the one that a file was exported in; float32 is what is asked for where nobody asks."""
-    if asked not in ("float32", "auto", encoder.precision):
+def check_own_precision(encoder: Encoder, asked: str | None) -> None:
+    """Refuse another precision than the one that a file was exported in."""
+    if asked not in (None, "auto", encoder.precision):
         raise OptionError(f"--precision {asked}: {encoder.name} was exported in {encoder.precision}; leave it out, or export it in {asked}")
 
 

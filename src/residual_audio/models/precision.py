@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ PRECISIONS = ("float32", "bf16", "auto")
 # bfloat16 pays where its products take at most this part of float32's time: casting to and fro costs something too.
 WORTH = 0.8
 SECONDS = 60
+# How an unsupported product ends a process; no other end says anything about the CPU.
+CRASHES = (signal.SIGILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE)
 # Prints how long a bfloat16 product takes in units of a float32 one: seconds of CPU, on which other work hardly tells; both are warm, and
 # each is at its best of several.
 TRIAL = """
@@ -67,15 +70,15 @@ def answers() -> Path:
 
 
 def tried(trial: str = TRIAL) -> float | None:
-    """A bfloat16 product's time in units of float32's, asked of a child; None where the child died or gave no number.
+    """A bfloat16 product's time in units of float32's, asked of a child; None where the product ended the child.
 
-    A child that cannot be started or takes too long says nothing about the CPU: that error is the caller's.
+    A child that cannot be started, is killed, takes too long or gives no number says nothing about the CPU: that error is the caller's.
     """
-    try:
-        done = subprocess.run([sys.executable, "-c", trial], capture_output=True, text=True, timeout=SECONDS, check=True)
-        return float(done.stdout)
-    except (subprocess.CalledProcessError, ValueError):
+    done = subprocess.run([sys.executable, "-c", trial], capture_output=True, text=True, timeout=SECONDS)
+    if -done.returncode in CRASHES:
         return None
+    done.check_returncode()
+    return float(done.stdout)
 
 
 def bf16_ratio(kept: Path | None = None) -> float | None:
@@ -89,8 +92,8 @@ def bf16_ratio(kept: Path | None = None) -> float | None:
     if key not in known:
         try:
             known[key] = tried()
-        except (subprocess.TimeoutExpired, OSError):
-            return None  # a busy machine: asked again next time
+        except (subprocess.SubprocessError, ValueError, OSError):
+            return None  # a machine that is busy or short of memory: asked again next time
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with drafted(path) as draft:
@@ -115,7 +118,8 @@ def chosen_precision(precision: str, device: torch.device) -> str:
     if precision == "auto":
         return "bf16" if ratio is not None and ratio <= WORTH else "float32"
     if ratio is None:
-        raise PrecisionError(f"{cpu_name() if device.type == 'cpu' else device} cannot multiply in bf16; use --precision float32 or auto")
+        where = cpu_name() if device.type == "cpu" else device
+        raise PrecisionError(f"no bf16 on {where}: it cannot multiply so, or a trial gave no answer; use --precision float32 or auto")
     return precision
 
 

@@ -66,7 +66,11 @@ class OpenVinoGraph(Graph):
             import openvino
 
             core = openvino.Core()
-            settings = {"INFERENCE_NUM_THREADS": torch.get_num_threads(), "INFERENCE_PRECISION_HINT": "bf16" if self.bf16 else "f32"}
+            settings = {
+                "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+                "INFERENCE_PRECISION_HINT": "bf16" if self.bf16 else "f32",
+                "ENABLE_CPU_PINNING": False,  # else every process on the machine takes the same first cores
+            }
             sources = [self._source(self._ports[name]) for name in wanted]
             part = openvino.Model([openvino.opset13.result(s) for s in sources], self.model.get_parameters(), "part")
             self._compiled[wanted] = core.compile_model(part, "CPU", settings)
