@@ -1,4 +1,5 @@
-"""A step of learning gains of the whole network of `tiny`: as it is, and with the operations it had before; in one run.
+"""A step of learning gains of the whole network of `tiny`: as it is, in float32 and in what `--precision auto` chooses, and with the
+operations it had before; in one run.
 
 Before, torch's fused attention ran in every window, and every change was a product of its own over all tokens: a block's heads head by head
 (a batched product between two copies), with offsets added afterwards.
@@ -26,7 +27,7 @@ from residual_audio.adaptation.streams import cache_streams, first_block, place_
 from residual_audio.adaptation.train import Course, Lesson, Training, make_optimiser
 from residual_audio.data import load_dataset
 from residual_audio.models import load_encoder, windows
-from residual_audio.models.precision import bf16_ratio
+from residual_audio.models.precision import chosen_precision
 
 BAR, RATE, CLASSES = 1.5, 0.02, 5
 
@@ -96,7 +97,8 @@ def main() -> None:
         "now, fused attention": within(attention_before, course("float32")),
         "now, changes attached": within(attached_before, course("float32")),
     }
-    if bf16_ratio() is not None:
+    auto = chosen_precision("auto", encoder.device)
+    if auto == "bf16":
         runs["now, bf16"] = course("bf16")
     best = alternated(runs, args.rounds)
     print(f"tiny, {residual.trained:,} gains on all heads and MLPs, a batch of {args.clips}, {machine()}")
@@ -105,7 +107,8 @@ def main() -> None:
         print(f"{name:22s} {took.wall:6.2f} s, {took.cpu:6.2f} s of CPU per step   {faster}")
     pairs = zip(learners[0].parameters, learners[1].parameters, strict=True)
     print(f"gains differ by at most {max(float((a - b).detach().abs().max()) for a, b in pairs):.1e} after {args.rounds + 1} steps")
-    print(bar("whole-network gains on tiny, float32", best["as before"].cpu / best["now"].cpu, BAR, at_most=False))
+    for precision, name in {"float32": "now", auto: "now" if auto == "float32" else "now, bf16"}.items():
+        print(bar(f"whole-network gains on tiny, {precision}", best["as before"].cpu / best[name].cpu, BAR, at_most=False))
 
 
 if __name__ == "__main__":

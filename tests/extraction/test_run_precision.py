@@ -90,7 +90,7 @@ def test_a_cpu_without_bf16_falls_back_and_says_so(unable, tmp_path):
     assert "float32: a trial of bf16 in a child process gave no answer" in done.output
     assert json.loads((tmp_path / "run" / "run.json").read_text())["precision"] == "float32"
     assert len(json.loads((tmp_path / "bf16.json").read_text())) == 1, "asked once, and kept"
-    with pytest.raises(PrecisionError, match="no bf16 on .*; use --precision float32 or auto"):
+    with pytest.raises(PrecisionError, match=r"no bf16 on .*; use --precision float32 or auto"):
         load_encoder("tiny", precision="bf16")
 
 

@@ -30,7 +30,7 @@ def test_a_child_that_dies_means_no_bf16(trial, tmp_path, monkeypatch):
     monkeypatch.setattr(precision, "tried", lambda: tried(trial))
     monkeypatch.setattr(precision, "answers", lambda: tmp_path / "bf16.json")
     assert chosen_precision("auto", CPU) == "float32"
-    with pytest.raises(PrecisionError, match="no bf16 on .*; use --precision float32 or auto"):
+    with pytest.raises(PrecisionError, match=r"no bf16 on .*; use --precision float32 or auto"):
         chosen_precision("bf16", CPU)
     assert chosen_precision("float32", CPU) == "float32"
     assert (tmp_path / "bf16.json").exists() == (trial == DIES)

@@ -45,6 +45,21 @@ def test_the_gradient_is_that_of_finite_differences():
     assert gradcheck(lambda x: SmallWindows.apply(x, bias, 2), (qkv,))
 
 
+def test_a_narrower_precision_is_only_that_of_what_goes_in_and_out():
+    generator = torch.Generator().manual_seed(0)
+    qkv, bias = torch.randn(4, 16, 48, generator=generator).bfloat16(), torch.randn(2, 16, 16, generator=generator)
+    towards = torch.randn(4, 16, 16, generator=generator).bfloat16()
+    found = []
+    for dtype, autocast in ((torch.bfloat16, True), (torch.float32, False)):
+        x = qkv.to(dtype).requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            mixed = SmallWindows.apply(x, bias, 2)
+        assert mixed.dtype == dtype
+        found.append((mixed.detach().bfloat16(), torch.autograd.grad(mixed, x, towards.to(dtype))[0].bfloat16()))
+    assert torch.equal(found[0][0], found[1][0])
+    assert torch.equal(found[0][1], found[1][1])
+
+
 def test_the_whole_network_has_the_same_gradient_either_way(tiny, monkeypatch):
     stream = torch.randn(2, 1024, tiny.units.d_model[0], generator=torch.Generator().manual_seed(0)).requires_grad_()
     small = torch.autograd.grad(tiny.resume(stream, 0).square().sum(), stream)[0]
