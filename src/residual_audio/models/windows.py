@@ -63,9 +63,8 @@ class SmallWindows(torch.autograd.Function):
 
 
 def small_enough(qkv: Float[Tensor, "window token three_d"]) -> bool:
-    """Whether batched products are the faster way: a gradient passes, the windows are small, and this is a CPU."""
-    passes = torch.is_grad_enabled() and qkv.requires_grad
-    return passes and qkv.shape[1] <= SMALL and qkv.device.type == "cpu"
+    """Whether batched products are the faster way: this is a step of learning, the windows are small, and this is a CPU."""
+    return torch.is_grad_enabled() and qkv.shape[1] <= SMALL and qkv.device.type == "cpu"
 
 
 def small_windows(
