@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from ..adaptation.validate import AdapterError
 from ..meaning.dictionary import MeaningError
 from ..media import MediaError
+from ..models import EncoderError
 from ..options import OptionError
 from ..report.page.live import start_page
 from ..writing import LinkError
@@ -78,7 +79,7 @@ def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title
     async def linked(request: Request, error: LinkError) -> JSONResponse:
         return JSONResponse({"error": "there is a link where a folder of the server's own should be; nothing was read or written"}, 409)
 
-    for kind in (MediaError, OptionError, AdapterError, MeaningError):
+    for kind in (MediaError, OptionError, AdapterError, MeaningError, EncoderError):
         app.add_exception_handler(kind, lambda request, error: JSONResponse({"error": str(error).splitlines()[0][:400]}, 422))
 
     @app.get("/")
