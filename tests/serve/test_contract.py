@@ -4,15 +4,17 @@ import base64
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import soundfile
 import torch
 
-from residual_audio.adaptation.adapter import load_adapter
+from residual_audio.adaptation.adapter import load_adapter, save_adapter
 from residual_audio.adaptation.attach import attached
 from residual_audio.adaptation.fold import fold
+from residual_audio.adaptation.gain import ResiDual
 from residual_audio.data import Dataset
 from residual_audio.data.prompts import templates
 from residual_audio.evaluation import prompt_directions, zero_shot
@@ -147,6 +149,17 @@ class TestTheEqualiser:
         plain = server.get(f"{API}/equaliser")["equaliser"]
         assert not plain["learned"]
         assert plain["clips"] == data["equaliser"]["clips"]
+
+    def test_every_adapter_has_its_own_notes(self, server, made, folder):
+        """What its sliders are follows from its form; the adapter that the server was started with has gains."""
+        first = made.residual.sets[0]
+        d = first.axes.shape[1]
+        mixed = replace(first, form="mixing", values=torch.full((len(first.axes), d * d), 0.01))
+        save_adapter(folder / "run" / "adapters" / "mixed", made.encoder, ResiDual((mixed,)))
+        (note,) = server.get(f"{API}/equaliser?adapter=mixed")["notes"]
+        assert note.startswith("Form mixing")
+        assert server.get(f"{API}/equaliser?adapter=adapter")["notes"] == server.get(f"{API}/equaliser")["notes"] == []
+        assert server.ask("DELETE", f"{API}/adapters/mixed").status == 204
 
     @pytest.mark.parametrize(
         "body",

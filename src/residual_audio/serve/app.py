@@ -137,7 +137,7 @@ def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title
     @app.get("/api/{id}/equaliser")
     async def sliders(id: str, adapter: Annotated[str | None, Query(max_length=48)] = None) -> dict[str, Any]:
         board = await gate(entry(id).board, adapter)
-        return {"equaliser": board.packed, "notes": list(board.part.notes) if board.residual else [], "adapter": adapter}
+        return {"equaliser": board.packed, "notes": list(board.part.notes), "adapter": adapter}
 
     @app.get("/api/{id}/adapters")
     async def adapters(id: str) -> dict[str, Any]:
