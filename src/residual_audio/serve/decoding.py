@@ -1,4 +1,4 @@
-"""Uploads are decoded in small processes of their own (:mod:`.decoder`), with limits on time and memory: whatever a file does, it does there.
+"""Uploads are decoded in processes of their own (:mod:`.decoder`), with limits on time and memory: whatever a file does, it does there.
 
 Only bytes go to and fro: nothing that such a process says is unpickled.
 """
