@@ -262,7 +262,8 @@ def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title
     @app.post("/api/{id}/jobs", status_code=202)
     async def train(id: str, body: JobBody) -> dict[str, Any]:
         one = entry(id)
-        return await asyncio.to_thread(queued, jobs, shelves[one.id], labels[one.id], body, order(one))
+        begin = None if body.setting is None else await gate(one.changed, body.setting.read())
+        return await asyncio.to_thread(queued, jobs, shelves[one.id], labels[one.id], body, order(one), begin)
 
     return app
 
