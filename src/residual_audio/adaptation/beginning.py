@@ -57,14 +57,14 @@ def begun(start: ResiDual, begin: ResiDual) -> ResiDual:
     found = {label: (one, i) for one in begin.sets for i, label in enumerate(one.place.labels)}
     if absent := set(found) - {label for one in start.sets for label in one.place.labels}:
         raise OptionError(f"--begin: {', '.join(sorted(absent))} would be lost, which is not learned here; leave out --by")
-    sets = tuple(
-        replace(one, **dict(zip(("axes", "mean", "variance", "values"), map(torch.stack, zip(*units, strict=True)), strict=True)))
-        for one in start.sets
-        for units in [[unit(one, i, found.get(label), label) for i, label in enumerate(one.place.labels)]]
-    )
+    sets = []
+    for one in start.sets:
+        units = [unit(one, i, found.get(label), label) for i, label in enumerate(one.place.labels)]
+        axes, mean, variance, values = (torch.stack(part) for part in zip(*units, strict=True))
+        sets.append(replace(one, axes=axes, mean=mean, variance=variance, values=values))
     made = ", ".join(str(begin.notes[key]) for key in ("made", "method", "dataset") if key in begin.notes)
     told = f"an adapter of {begin.trained:,} numbers" + (f" ({made})" if made else "")
-    return replace(start, sets=sets, notes={**start.notes, BEGIN: told})
+    return replace(start, sets=tuple(sets), notes={**start.notes, BEGIN: told})
 
 
 def unit(fresh: GainSet, i: int, found: tuple[GainSet, int] | None, label: str) -> Parts:

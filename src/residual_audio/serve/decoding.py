@@ -39,7 +39,7 @@ class Decoder:
                 self.line, theirs = socket.socketpair()
                 with theirs:
                     words = [sys.executable, "-P", "-c", PROGRAM]
-                    self.process = subprocess.Popen(words, stdin=theirs, stdout=subprocess.DEVNULL, start_new_session=True)
+                    self.process = subprocess.Popen(words, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, start_new_session=True)
             assert self.line is not None
             socket.send_fds(self.line, [b"x"], [pipe.fileno()])
 
