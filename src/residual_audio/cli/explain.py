@@ -74,7 +74,9 @@ def explain(
     if adapter is not None:
         from ..adaptation.adapter import load_adapter
         from ..adaptation.fold import fold
+        from ..meaning.dictionary import default_names
 
+        dictionary = list(default_names(encoder.name)) if dictionary is None and encoder.has_text else dictionary
         encoder = fold(encoder, load_adapter(adapter, encoder))
     heard = listen(encoder, chosen, seed=seed, workers=machine.workers)
     unreadable(heard.errors, chosen)

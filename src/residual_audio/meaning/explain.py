@@ -31,7 +31,7 @@ from ..writing import drafted
 from .ask import CONSTANT
 from .concepts import Concepts, concepts_for
 from .describe import place_of
-from .dictionary import MeaningError
+from .dictionary import MeaningError, default_names
 from .faithfulness import Heard, areas, curve_table, evidence, silence_of
 from .listening import Listening, default_data, listen, shares_of
 from .masks import Grid, largest_cells, masked
@@ -115,7 +115,9 @@ def explain(
     if adapter is not None:
         if listening is not None:
             raise MeaningError("listening is of the model without the adapter; fold it first, and listen with the result")
+        # What is chosen by a model's name is chosen before folding gives it another.
         data = default_data(encoder) if data is None else data
+        dictionary = default_names(encoder.name) if dictionary is None and encoder.has_text else dictionary
         encoder = fold(encoder, adapter if isinstance(adapter, ResiDual) else load_adapter(adapter, encoder))
     policy = encoder.policy
     if not isinstance(policy, Preprocessing):
