@@ -30,6 +30,15 @@ def test_more_and_less_give_an_adapter_that_folds(command, tmp_path, capsys):
     with attached(encoder, load_adapter(out, encoder)):
         live = encoder.embed([noise])
     assert (load_encoder(folded).embed([noise]) - live).abs().max() <= 1e-5
+    why = ("explain", "tiny", "synthetic:source/8/20000002", "--text", "bell", "--no-curves", *FEW)
+    assert command(*why, "--adapter", out, "--out", tmp_path / "why") == 0
+    assert command(*why, "--out", tmp_path / "plain") == 0
+    capsys.readouterr()
+    told = [json.loads((tmp_path / name / "explain.json").read_text()) for name in ("why", "plain")]
+    assert [one["adapter"] for one in told] == [str(out), None]
+    codes = [pd.read_parquet(tmp_path / name / "tables" / "explain_code.parquet") for name in ("why", "plain")]
+    scores = [code.set_index("concept").score["bell"] for code in codes]
+    assert abs(scores[0] - scores[1]) > 1e-3
     assert command("steer", "tiny", "--more", "bell", *FEW, "--out", out) == 2
     assert "holds an adapter already" in capsys.readouterr().err.replace("\n", " ")
 
@@ -60,6 +69,7 @@ def test_sounds_are_explained_and_written(command, tmp_path, capsys):
         (("steer", "tiny", "--more", "a", "--replace"), "--replace is for"),
         (("steer", "tiny", "--more", "a", "--dictionary", "nope"), "no dictionary"),
         (("explain", "tiny", "nope.wav"), "there is no such file"),
+        (("explain", "tiny", "synthetic:source/8/1", "--adapter", "./nope"), "there is no such folder"),
         (("explain", "tinny", "synthetic:source/8/1"), "unknown model"),
     ],
 )

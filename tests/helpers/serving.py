@@ -5,10 +5,13 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,12 +30,41 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
-class Server:
-    """``residual-audio serve WORDS`` on a free port; :attr:`url` is the line that it printed."""
+def children_of(pid: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+    return found
 
-    def __init__(self, *words: object, cache: Path) -> None:
+
+@contextmanager
+def listening(application: Callable[[int], Any]) -> Iterator[int]:
+    """``application(port)`` on a real socket in a thread of this process, while it lasts; gives the port."""
+    import uvicorn
+
+    line = socket.create_server(("127.0.0.1", 0))
+    port = line.getsockname()[1]
+    server = uvicorn.Server(uvicorn.Config(application(port), log_level="critical", http="h11", server_header=False))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [line]}, daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        yield port
+    finally:
+        server.should_exit = True
+        thread.join(timeout=20)
+
+
+class Server:
+    """``residual-audio serve WORDS`` on a free port, or a ``script`` that serves; :attr:`url` is the line that it printed."""
+
+    def __init__(self, *words: object, cache: Path, script: Path | None = None) -> None:
         own = {"PYTHONPATH": str(SOURCE), "RESIDUAL_AUDIO_CACHE": str(cache), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-        command = [sys.executable, "-c", PROGRAM, "serve", *map(str, words), "--port", "0"]
+        told = ["-c", PROGRAM, "serve", *map(str, words), "--port", "0"] if script is None else [str(script)]
+        command = [sys.executable, *told]
         self.log = (cache / "server.log").open("ab")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, env={**os.environ, **own}, text=True)
         self.url = self.waited()
@@ -86,12 +118,7 @@ class Server:
 
     @property
     def children(self) -> list[int]:
-        found = []
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(OSError):
-                if int(stat.read_text().rpartition(")")[2].split()[1]) == self.process.pid:
-                    found.append(int(stat.parent.name))
-        return found
+        return children_of(self.process.pid)
 
     def end(self, how: int = signal.SIGTERM) -> int:
         self.process.send_signal(how)

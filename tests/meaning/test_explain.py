@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import residual_audio as ra
+from residual_audio.adaptation.attach import attached
 from residual_audio.audio import Waveform
 from residual_audio.data import load_dataset
 from residual_audio.meaning import MeaningError
@@ -74,6 +75,22 @@ def test_the_first_concept_is_explained_where_no_text_is_asked(tiny, heard):
     made = ra.explain(tiny, BELL, listening=heard, curves=False)
     assert list(made.maps) == [made.tables["explain_code"].concept[0]]
     assert "explain_curves" not in made.tables
+
+
+def test_an_adapter_is_explained_as_the_network_with_it_hears(tiny, heard, made):
+    """Against the attached adapter, which folding has no part in."""
+    adapter = ra.steer(tiny, more=["bell"], listening=heard, controls=0).adapter
+    found = ra.explain(tiny, BELL, ["bell"], data=heard.dataset, adapter=adapter, curves=False)
+    with attached(tiny, adapter):
+        clips = tiny.embed([c.source for c in heard.dataset.clips])
+        embedding = tiny.embed([Waveform(found.original, found.sample_rate)])[0]
+    concepts = concepts_for(heard, ["bell"])
+    expected = F.cosine_similarity(embedding - clips.mean(0), concepts.directions[concepts.index("bell")], dim=0)
+    score = found.tables["explain_code"].set_index("concept").score["bell"]
+    assert score == pytest.approx(float(expected), abs=1e-4)
+    assert abs(score - made.tables["explain_code"].set_index("concept").score["bell"]) > 1e-3
+    with pytest.raises(MeaningError, match="without the adapter"):
+        ra.explain(tiny, BELL, adapter=adapter, listening=heard)
 
 
 def test_what_is_kept_and_removed_is_the_sound_also_on_disk(made, tmp_path):

@@ -279,6 +279,21 @@ def test_a_cancelled_training_leaves_nothing(opened, server):
     assert not list(server[1].rglob("never*"))
 
 
+def test_training_begins_with_what_is_on_the_page(opened):
+    page = opened("view=equaliser&gains=S3B0H1:0.5&strength=40")
+    network(page)
+    page.fill("#adapter-name", "from-here")
+    page.fill("#epochs", "200")
+    with page.expect_request(lambda request: request.url.endswith("/jobs")) as asked:
+        page.click("#train-here")
+    setting = asked.value.post_data_json["setting"]
+    assert (setting["strength"], setting["gains"]) == (0.4, {"S3B0H1": 0.5})
+    assert setting["adapter"]
+    page.wait_for_selector("#training progress")
+    page.click("#training >> text=Cancel")
+    page.wait_for_selector("text=nothing was kept")
+
+
 def test_two_boxes_and_a_slider_steer(opened):
     page = opened("view=steer")
     page.fill("#more", "rain")

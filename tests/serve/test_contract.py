@@ -4,15 +4,17 @@ import base64
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import soundfile
 import torch
 
-from residual_audio.adaptation.adapter import load_adapter
+from residual_audio.adaptation.adapter import load_adapter, save_adapter
 from residual_audio.adaptation.attach import attached
 from residual_audio.adaptation.fold import fold
+from residual_audio.adaptation.gain import ResiDual
 from residual_audio.data import Dataset
 from residual_audio.data.prompts import templates
 from residual_audio.evaluation import prompt_directions, zero_shot
@@ -148,6 +150,17 @@ class TestTheEqualiser:
         assert not plain["learned"]
         assert plain["clips"] == data["equaliser"]["clips"]
 
+    def test_every_adapter_has_its_own_notes(self, server, made, folder):
+        """What its sliders are follows from its form; the adapter that the server was started with has gains."""
+        first = made.residual.sets[0]
+        d = first.axes.shape[1]
+        mixed = replace(first, form="mixing", values=torch.full((len(first.axes), d * d), 0.01))
+        save_adapter(folder / "run" / "adapters" / "mixed", made.encoder, ResiDual((mixed,)))
+        (note,) = server.get(f"{API}/equaliser?adapter=mixed")["notes"]
+        assert note.startswith("Form mixing")
+        assert server.get(f"{API}/equaliser?adapter=adapter")["notes"] == server.get(f"{API}/equaliser")["notes"] == []
+        assert server.ask("DELETE", f"{API}/adapters/mixed").status == 204
+
     @pytest.mark.parametrize(
         "body",
         [
@@ -282,6 +295,25 @@ class TestLabelsAndTraining:
         assert "ten" in [one["name"] for one in server.get(f"{API}/adapters")["adapters"]]
         load_adapter(folder / "run" / "adapters" / "ten", made.encoder)
         server.post(f"{API}/sounds/{sound['sound']}/scores", {"setting": {"adapter": "ten"}})
+
+    def test_training_goes_on_from_the_setting(self, server, folder, made):
+        """A rate that learns next to nothing cannot be asked for here, so one epoch is; what it began with is still what it is near to."""
+        setting = {"adapter": "adapter", "gains": {"S2B1H3": -2.0}}
+        body = {"name": "on", "units": "S3B1 heads", "epochs": 1, "setting": setting}
+        assert server.ask("POST", f"{API}/jobs", {**body, "method": "residual-random"}).status == 422
+        done = server.job(server.post(f"{API}/jobs", body)["id"])
+        assert (done["state"], done["error"]) == ("done", None)
+        assert any("goes on from an adapter" in reason for reason in done["reasons"])
+        notes = next(one for one in server.get(f"{API}/adapters")["adapters"] if one["name"] == "on")["notes"]
+        assert "moved by hand" in notes["begin"]
+        found = load_adapter(folder / "run" / "adapters" / "on", made.encoder)
+        assert not (folder / "run" / "adapters" / "on" / "begin").exists()
+        early = next(one for one in found.sets if one.place.labels == ["S2B1H3"])
+        d = early.axes.shape[-1]
+        assert early.matrix()[0].trace() / d == pytest.approx(-2, abs=1)
+        both = ({label for one in sets for label in one.place.labels} for sets in (made.residual.sets, found.sets))
+        assert next(both) <= next(both)
+        assert server.ask("DELETE", f"{API}/adapters/on").status == 204
 
     def test_two_trainings_queue_and_a_cancelled_one_leaves_nothing(self, server, folder):
         before = sorted(p.name for p in (folder / "run" / "adapters").iterdir()) if (folder / "run" / "adapters").exists() else []

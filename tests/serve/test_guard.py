@@ -2,15 +2,14 @@
 
 import http.client
 import json
-import socket
-import threading
 import time
+from contextlib import ExitStack
 
 import pytest
-import uvicorn
 
 from residual_audio.serve.guard import Guard, Rates, is_loopback, split_host
 from residual_audio.serve.limits import Limits
+from tests.helpers.serving import listening
 
 TOKEN = "a-token-that-nobody-guesses"
 
@@ -33,18 +32,13 @@ async def echo(scope, receive, send):
 @pytest.fixture
 def guarded():
     """``guarded(token=…, rate=…)`` → a function that asks."""
-    running = []
+    stack = ExitStack()
 
     def start(token=None, rate=1000, any_address=False, names=("127.0.0.1", "localhost")):
-        line = socket.create_server(("127.0.0.1", 0))
-        port = line.getsockname()[1]
-        app = Guard(echo, port=port, names=names, any_address=any_address, token=token, limits=Limits(rate=rate))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", http="h11", server_header=False))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [line]}, daemon=True)
-        thread.start()
-        running.append((server, thread))
-        while not server.started:
-            time.sleep(0.01)
+        limits = Limits(rate=rate)
+        port = stack.enter_context(
+            listening(lambda port: Guard(echo, port=port, names=names, any_address=any_address, token=token, limits=limits))
+        )
 
         def ask(path="/", method="GET", **headers):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
@@ -56,10 +50,8 @@ def guarded():
 
         return ask
 
-    yield start
-    for server, thread in running:
-        server.should_exit = True
-        thread.join(timeout=20)
+    with stack:
+        yield start
 
 
 class TestTheToken:

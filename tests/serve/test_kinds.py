@@ -1,6 +1,7 @@
 """Several entries in one server: an encoder without texts, one of images, and a model without a run."""
 
 import io
+import shutil
 
 import pytest
 import soundfile
@@ -12,12 +13,15 @@ from tests.helpers.serving import Server
 
 
 @pytest.fixture(scope="module")
-def several(made, whisper_dir, vit_dir, image_folder, tmp_path_factory):
+def several(made, whisper_dir, vit_dir, laion_dir, image_folder, tmp_path_factory):
     home = tmp_path_factory.mktemp("kinds")
     sounds = made.dataset.without({"broken"}).limited(12)
     extract(load_encoder(whisper_dir), sounds, home / "whispered", ("head", "moments", "direct"))
     extract(load_encoder(vit_dir), load_dataset(f"folder:{image_folder}").limited(12), home / "pictured", ("head", "moments", "direct"))
-    opened = Server(home / "whispered", home / "pictured", "tiny", "--folder", home / "live", "--clips", 12, "--words", 0, cache=home)
+    shutil.copytree(laion_dir, home / "mute", ignore=shutil.ignore_patterns("*token*", "vocab*", "merges*"))
+    opened = Server(
+        home / "whispered", home / "pictured", "tiny", home / "mute", "--folder", home / "live", "--clips", 12, "--words", 0, cache=home
+    )  # fmt: skip
     yield opened
     assert opened.end() == 0
 
@@ -30,7 +34,7 @@ def wave(made) -> bytes:
 def test_the_start_page_leads_to_all_without_a_script(several):
     answer = several.ask("GET", "/")
     assert answer.status == 200
-    for id in ("whispered", "pictured", "tiny"):
+    for id in ("whispered", "pictured", "tiny", "mute"):
         assert f"/r/{id}/" in answer.body.decode()
         assert several.ask("GET", f"/r/{id}/").status == 200
     assert b"<script" not in answer.body
@@ -92,3 +96,12 @@ class TestAModelAlone:
             told = several.post("/api/tiny/datasets/turned/labels", {"sound": sound, "label": label})
         assert told["classes"] == {"forth": 1, "back": 1}
         assert several.ask("POST", "/api/tiny/jobs", {"name": "x", "dataset": "turned"}).status == 422, "two clips of each are needed"
+
+
+def test_what_a_checkpoint_cannot_do_is_told_and_is_no_bug(several, wave):
+    """Its tokenizer is missing, which is only found out when a text is asked for."""
+    sound = several.post("/api/mute/sounds", raw=wave)["sound"]
+    answer = several.ask("POST", f"/api/mute/sounds/{sound}/scores", {"texts": ["rain"]})
+    assert answer.status == 422
+    assert "tokenizer" in answer.json["error"]
+    assert several.post(f"/api/mute/sounds/{sound}/scores", {})["before"]["texts"] == []

@@ -18,12 +18,13 @@ from ..evaluation.folds import Parts, fold_parts
 from ..models import Encoder
 from ..options import OptionError
 from ..results import Result, provenance, without_nan, write_record, write_table
-from .adapter import save_adapter
+from .adapter import load_adapter, save_adapter
 from .advice import advised, check_budget, enough, own_parts, within
+from .beginning import check_begin, units_with
 from .card import HELD
 from .gain import ResiDual
 from .methods import METHODS, adapters
-from .prepare import prepare
+from .prepare import prepare, selection
 from .recipe import Recipe
 from .task import Adaptation, FoldTask
 from .train import Epoch, training_table
@@ -84,6 +85,7 @@ def adapt(
     method: str = "residual",
     held: bool = True,
     budget: float | None = None,
+    begin: ResiDual | str | Path | None = None,
     template: str | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -95,6 +97,7 @@ def adapt(
     A fifth of the clips gives the basis, a fifth says when to stop, the rest is learned from; recordings and speakers stay together. Then
     what these parts chose is learned once more from all clips (``learning``). ``held``: all this happens without one fold first, so that
     its clips can tell what the adapter is worth, and what a linear probe is. ``budget``: minutes of training.
+    ``begin``: an adapter (or its folder) to go on from; it is learned from there, with its units besides those of the recipe.
     """
     if not METHODS[method].adapter:
         raise OptionError(f"{method} leaves no adapter that could be saved; one of {', '.join(adapters())}")
@@ -102,12 +105,16 @@ def adapt(
     recipe = recipe.on(encoder.device)
     check_learning(learning, recipe, [method])
     check_budget(budget, method, recipe)
+    if begin is not None:
+        begin = begin if isinstance(begin, ResiDual) else load_adapter(begin, encoder)
+        check_begin(begin, method)
+        recipe = recipe.changed(units=units_with(selection([method], recipe), begin, encoder.units))
     setting = prepare(
         encoder, dataset, [method], recipe, template=template, seed=seed, keep=learning.keep_clips, workers=workers, advance=advance
     )
     parts = own_parts(setting, setting.rows, setting.rows[:0], seed)
-    task = FoldTask(setting, torch.from_numpy(setting.dataset.targets), parts, seed, tell)
-    advice = advised(setting, method, recipe, learning)
+    task = FoldTask(setting, torch.from_numpy(setting.dataset.targets), parts, seed, tell, begin)
+    advice = advised(setting, method, recipe, learning, begin)
     if budget is not None:
         advice = within(budget, task, method, advice)
     recipe, learning = advice.recipe, advice.learning

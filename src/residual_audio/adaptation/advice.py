@@ -9,6 +9,8 @@ from typing import Any
 from ..evaluation.folds import Parts, few_parts, inner_parts
 from ..options import OptionError, option_specs
 from . import defaults
+from .beginning import SEEN, needs_matrix
+from .gain import ResiDual
 from .methods import METHODS
 from .recipe import Recipe
 from .task import FoldTask, Setting
@@ -40,12 +42,17 @@ def check_budget(budget: float | None, method: str, recipe: Recipe) -> None:
         raise OptionError("--budget chooses the number of epochs that --epochs gives; give one of the two")
 
 
-def advised(setting: Setting, method: str, recipe: Recipe, learning: Learning) -> Advice:
-    """The form for the number of clips; what was given stays as it is."""
+def advised(setting: Setting, method: str, recipe: Recipe, learning: Learning, begin: ResiDual | None = None) -> Advice:
+    """The form for the number of clips, or for what is begun with; what was given stays as it is."""
     specs, classes = option_specs(METHODS[method].options), len(setting.dataset.labels)
     per_class = len(setting.dataset) / classes
     reasons = []
-    if "form" in specs and "form" not in recipe:
+    if begin is not None:
+        reasons.append(f"learning goes on from an adapter of {begin.trained:,} numbers, whose units are learned too; {SEEN}")
+    if begin is not None and needs_matrix(begin) and "form" in specs and "form" not in recipe:
+        recipe = recipe.changed(form="mixing")
+        reasons.append("form mixing: gains cannot say what it begins with")
+    elif "form" in specs and "form" not in recipe:
         form = defaults.FORM if per_class >= defaults.FEW else "gains"
         recipe = recipe.changed(form=form)
         many = f"{per_class:.0f} clips per class"

@@ -73,13 +73,15 @@ class Setting:
 
 @dataclass(frozen=True)
 class FoldTask:
-    """Everything a method may use; ``parts.test`` only to be scored, once. ``tell`` is told of every epoch of training."""
+    """Everything a method may use; ``parts.test`` only to be scored, once. ``tell`` is told of every epoch of training;
+    ``begin``: what learning goes on from, instead of the model as it is."""
 
     setting: Setting
     targets: Int[Tensor, " clip"]
     parts: Parts
     seed: int
     tell: Callable[[Epoch], object] | None = None
+    begin: ResiDual | None = None
 
     @property
     def encoder(self) -> Encoder:

@@ -38,6 +38,9 @@ def adapt(
     budget: Annotated[
         float | None, typer.Option(help="Minutes of training: rates are tuned where there is time, epochs are fewer where there is not.")
     ] = None,
+    begin: Annotated[
+        str | None, typer.Option(help="An adapter to go on from: what it does is where learning begins, and its units are learned too.")
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an adapter that is there already.")] = False,
     push: Annotated[str | None, typer.Option("--push-to-hub", help="Also upload the adapter to this hub repository.")] = None,
     template: Annotated[str | None, typer.Option(help="A set of prompts, or your own text with {}; default: sound-of.")] = None,
@@ -59,6 +62,7 @@ def adapt(
     writable(out)
     check_model(model)
     check_template(template)
+    check_adapter(begin)
     clips = data.open(dataset)
     from ..adaptation.adapt import adapt as run_adaptation
     from ..adaptation.adapter import check_free
@@ -73,7 +77,7 @@ def adapt(
         tell(f"epoch {done['epoch']:.0f}: loss {done['train_loss']:.3f}, stopping accuracy {percent(done['stop_accuracy'])} %")
 
     adapted = run_adaptation(
-        encoder, clips, recipe, learning, method=method, held=held, budget=budget, template=template, seed=seed,
+        encoder, clips, recipe, learning, method=method, held=held, budget=budget, begin=begin, template=template, seed=seed,
         workers=machine.workers, tell=epoch,
     )  # fmt: skip
     adapted.write(out)
@@ -91,10 +95,14 @@ def worth(adapted: Adapted) -> str:
     """What is known about an adapter's accuracy, as the end of a sentence."""
     if not adapted.history:
         return "; nothing was trained"
+    from ..adaptation.beginning import BEGIN
+
     if adapted.residual.notes.get("epochs") == 0:
         return (
             "; no epoch was better than the model as it is on the stopping part, so the adapter changes nothing: "
             "more clips, --tune or other --units may help"
+            if BEGIN not in adapted.residual.notes
+            else "; no epoch was better than the beginning on the stopping part, so the adapter does what that did"
         )
     if not adapted.held:
         reached = f"{percent(adapted.before)} % → {percent(adapted.after)} %"

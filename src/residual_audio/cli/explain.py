@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from ..models.loading import Loading
 from ..options import OptionError
-from .checks import check_model, check_template, check_words, writable
+from .checks import check_adapter, check_model, check_template, check_words, writable
 from .options import ClipsOption, Data, DictionaryOption, Machine, ModelArgument, open_model, takes
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ def explain(
         list[str] | None, typer.Option(help="What to explain; may be given several times. Default: the first concept of the code.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for tables/ and sounds/ (one folder per clip where there are several).")] = None,
+    adapter: Annotated[
+        str | None, typer.Option(help="Fold this adapter in first: a directory that `adapt` or `steer` wrote, or a hub repository.")
+    ] = None,
     clips: ClipsOption = None,
     dictionary: DictionaryOption = None,
     words: Annotated[int, typer.Option(min=1, help="Concepts in the code, at most.")] = 8,
@@ -49,9 +53,11 @@ def explain(
     ```
     residual-audio explain tiny synthetic:source/8/20000002 --text bell --out why/bell
     residual-audio explain tiny dog.wav cat.wav --text "a dog barking" --data notes
+    residual-audio explain tiny dog.wav --text "a dog barking" --adapter adapters/notes
     ```
     """
     check_model(model)
+    check_adapter(adapter)
     check_words(dictionary)
     check_template(template)
     writable(out)
@@ -65,6 +71,13 @@ def explain(
 
     encoder = open_model(model, machine, loading)
     chosen = data.clips(None, encoder) if given is None else given
+    if adapter is not None:
+        from ..adaptation.adapter import load_adapter
+        from ..adaptation.fold import fold
+        from ..meaning.dictionary import default_names
+
+        dictionary = list(default_names(encoder.name)) if dictionary is None and encoder.has_text else dictionary
+        encoder = fold(encoder, load_adapter(adapter, encoder))
     heard = listen(encoder, chosen, seed=seed, workers=machine.workers)
     unreadable(heard.errors, chosen)
     found: dict[str, Explanation] = {}
@@ -75,6 +88,7 @@ def explain(
                 encoder, path, text or (), dictionary=dictionary, words=words, keep=keep, template=template, curves=curves,
                 draws=draws, seed=seed, listening=heard,
             )  # fmt: skip
+            made = replace(made, info={**made.info, "adapter": adapter})
             found[sound] = made
             if out is not None:
                 made.write(out if len(sounds) == 1 else out / folder_name(sound, number))

@@ -19,6 +19,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..adaptation.adapter import load_adapter
+from ..adaptation.fold import fold
+from ..adaptation.gain import ResiDual
 from ..audio import Preprocessing
 from ..data import Clip, Dataset
 from ..models import Encoder
@@ -28,9 +31,9 @@ from ..writing import drafted
 from .ask import CONSTANT
 from .concepts import Concepts, concepts_for
 from .describe import place_of
-from .dictionary import MeaningError
+from .dictionary import MeaningError, default_names
 from .faithfulness import Heard, areas, curve_table, evidence, silence_of
-from .listening import Listening, listen, shares_of
+from .listening import Listening, default_data, listen, shares_of
 from .masks import Grid, largest_cells, masked
 from .sparse import Code, sparse_code, split
 from .tokens import TokenMap, token_map
@@ -99,6 +102,7 @@ def explain(
     curves: bool = True,
     draws: int = 3,
     seed: int = 0,
+    adapter: ResiDual | str | Path | None = None,
     listening: Listening | None = None,
 ) -> Explanation:
     """One sound: a path, a ``synthetic:`` address, or an array with its ``sample_rate``.
@@ -106,7 +110,15 @@ def explain(
     The code has at most ``words`` concepts. Each text of ``texts`` (none: the first concept of the code) gets a map, a mask of the share
     ``keep`` of its cells, and sounds; with ``curves`` also deletion and insertion against other orders, two of them drawn ``draws`` times.
     ``data`` (or ``listening``, clips heard before) gives the mean sound, and the classes of an encoder without texts.
+    ``adapter``: folded in first, so that the adapted model is explained.
     """
+    if adapter is not None:
+        if listening is not None:
+            raise MeaningError("listening is of the model without the adapter; fold it first, and listen with the result")
+        # What is chosen by a model's name is chosen before folding gives it another.
+        data = default_data(encoder) if data is None else data
+        dictionary = default_names(encoder.name) if dictionary is None and encoder.has_text else dictionary
+        encoder = fold(encoder, adapter if isinstance(adapter, ResiDual) else load_adapter(adapter, encoder))
     policy = encoder.policy
     if not isinstance(policy, Preprocessing):
         raise MeaningError(f"{encoder.name} takes images; only sounds can be explained")
@@ -145,7 +157,7 @@ def explain(
         tables["explain_faithfulness"] = pd.concat([areas(one).assign(text=text) for text, one in by_text], ignore_index=True)
     info = {"texts": [concepts.words[i] for i in asked], "words": words, "keep": keep, "penalty": code.penalty, "explained": code.explained,
             "concepts": concepts.source, "dictionary_size": len(concepts), "template": template,
-            "clip": str(clip) if isinstance(clip, str | Path) else "",
+            "adapter": str(adapter) if isinstance(adapter, str | Path) else None, "clip": str(clip) if isinstance(clip, str | Path) else "",
             "draws": draws if curves else 0, "seed": seed, "mean_of": {"dataset": listening.dataset.name, "clips": len(listening.dataset)},
             **identity(encoder)}  # fmt: skip
     return Explanation(tables, info, code, maps, masks, sounds, wave, policy.sample_rate, listening.errors)

@@ -16,16 +16,17 @@ from starlette.exceptions import HTTPException
 from ..adaptation.validate import AdapterError
 from ..meaning.dictionary import MeaningError
 from ..media import MediaError
+from ..models import EncoderError
 from ..options import OptionError
 from ..report.page.live import start_page
 from ..writing import LinkError
 from . import sounds as of_sounds
 from .asking import asked
 from .bodies import ExplainBody, JobBody, LabelBody, SaveBody, ScoresBody, SettingBody, SteerBody, TextBody, TowardsBody
-from .decoding import decoded, fork_server
+from .decoding import Decoder
 from .entry import Entry
 from .folder import Folder
-from .gate import Gate
+from .gate import Gate, Turn
 from .jobs import Jobs
 from .labels import Labels
 from .limits import Limits
@@ -45,15 +46,17 @@ def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title
     gate, heard, jobs = Gate(limits.waiting), Sounds(), Jobs(folder, limits.jobs)
     shelves = {id: Shelf(folder, entry) for id, entry in entries.items()}
     labels = {id: Labels(folder, entry) for id, entry in entries.items()}
-    context, uploads = fork_server(), asyncio.Semaphore(UPLOADS)
+    decoder, uploads = Decoder(), asyncio.Semaphore(UPLOADS)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
         yield
         jobs.end()
         gate.pool.shutdown(wait=True, cancel_futures=True)
+        decoder.end()
 
     app = FastAPI(title=title, docs_url=None, redoc_url=None, openapi_url=None, lifespan=life, redirect_slashes=False)
+    app.state.gate = gate
 
     def entry(id: str) -> Entry:
         if id not in entries:
@@ -78,7 +81,7 @@ def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title
     async def linked(request: Request, error: LinkError) -> JSONResponse:
         return JSONResponse({"error": "there is a link where a folder of the server's own should be; nothing was read or written"}, 409)
 
-    for kind in (MediaError, OptionError, AdapterError, MeaningError):
+    for kind in (MediaError, OptionError, AdapterError, MeaningError, EncoderError):
         app.add_exception_handler(kind, lambda request, error: JSONResponse({"error": str(error).splitlines()[0][:400]}, 422))
 
     @app.get("/")
@@ -130,13 +133,13 @@ def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title
         return await asyncio.to_thread(entry(id).record, row)
 
     @app.post("/api/{id}/equalise")
-    async def equalise(id: str, body: SettingBody) -> dict[str, Any]:
-        return await gate(equalised, entry(id), body.read())
+    async def equalise(id: str, body: SettingBody, turn: Turn) -> dict[str, Any]:
+        return await turn(equalised, entry(id), body.read())
 
     @app.get("/api/{id}/equaliser")
-    async def sliders(id: str, adapter: Annotated[str | None, Query(max_length=48)] = None) -> dict[str, Any]:
-        board = await gate(entry(id).board, adapter)
-        return {"equaliser": board.packed, "notes": list(board.part.notes) if board.residual else [], "adapter": adapter}
+    async def sliders(id: str, turn: Turn, adapter: Annotated[str | None, Query(max_length=48)] = None) -> dict[str, Any]:
+        board = await turn(entry(id).board, adapter)
+        return {"equaliser": board.packed, "notes": list(board.part.notes), "adapter": adapter}
 
     @app.get("/api/{id}/adapters")
     async def adapters(id: str) -> dict[str, Any]:
@@ -184,7 +187,7 @@ def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title
                         data += part
             except TimeoutError:
                 raise Problem(408, "the upload took too long") from None
-            values = await asyncio.to_thread(decoded, context, bytes(data), one.media, rate, limits.seconds)
+            values = await asyncio.to_thread(decoder.decoded, bytes(data), one.media, rate, limits.seconds)
             return await asyncio.to_thread(heard.add, one, values, rate)
 
     @app.get("/api/{id}/sounds/{sid}")
@@ -192,7 +195,7 @@ def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title
         return heard.get(entry(id), sid).shown
 
     @app.post("/api/{id}/sounds/{sid}/scores")
-    async def scores(id: str, sid: str, body: ScoresBody) -> dict[str, Any]:
+    async def scores(id: str, sid: str, body: ScoresBody, turn: Turn) -> dict[str, Any]:
         one, source = entry(id), heard.source(entry(id), sid)
 
         def work() -> dict[str, Any]:
@@ -200,10 +203,10 @@ def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title
             before = of_sounds.scores(one, source, body.texts, None)
             return {"before": before, "after": None if change is None else of_sounds.scores(one, source, body.texts, change)}
 
-        return await gate(work)
+        return await turn(work)
 
     @app.post("/api/{id}/sounds/{sid}/shares")
-    async def shares(id: str, sid: str, body: TowardsBody) -> dict[str, Any]:
+    async def shares(id: str, sid: str, body: TowardsBody, turn: Turn) -> dict[str, Any]:
         one, source = entry(id), heard.source(entry(id), sid)
 
         def work() -> dict[str, Any]:
@@ -211,29 +214,29 @@ def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title
             after = None if change is None else of_sounds.shares(one, source, towards, change)
             return {**of_sounds.shares(one, source, towards, None), "after": after}
 
-        return await gate(work)
+        return await turn(work)
 
     @app.post("/api/{id}/sounds/{sid}/map")
-    async def where(id: str, sid: str, body: TowardsBody) -> dict[str, Any]:
+    async def where(id: str, sid: str, body: TowardsBody, turn: Turn) -> dict[str, Any]:
         one, source = entry(id), heard.source(entry(id), sid)
 
         def work() -> dict[str, Any]:
             change = one.changed(body.setting.read())
             return of_sounds.written(one, source, one.towards(body.text, body.number), body.units, change)
 
-        return await gate(work)
+        return await turn(work)
 
     @app.post("/api/{id}/ask")
-    async def ask(id: str, body: TextBody) -> dict[str, Any]:
-        return await gate(asked, entry(id), body.text)
+    async def ask(id: str, body: TextBody, turn: Turn) -> dict[str, Any]:
+        return await turn(asked, entry(id), body.text)
 
     @app.post("/api/{id}/steer")
-    async def steering(id: str, body: SteerBody) -> dict[str, Any]:
-        return await gate(steered, entry(id), body.more, body.less, body.strength, body.controls)
+    async def steering(id: str, body: SteerBody, turn: Turn) -> dict[str, Any]:
+        return await turn(steered, entry(id), body.more, body.less, body.strength, body.controls)
 
     @app.post("/api/{id}/sounds/{sid}/explain")
-    async def explanation(id: str, sid: str, body: ExplainBody) -> dict[str, Any]:
-        return await gate(explained, entry(id), heard.source(entry(id), sid), body.text, body.number, body.curves)
+    async def explanation(id: str, sid: str, body: ExplainBody, turn: Turn) -> dict[str, Any]:
+        return await turn(explained, entry(id), heard.source(entry(id), sid), body.text, body.number, body.curves)
 
     @app.get("/api/{id}/datasets")
     async def datasets(id: str) -> dict[str, Any]:
@@ -259,7 +262,8 @@ def application(entries: dict[str, Entry], folder: Folder, limits: Limits, title
     @app.post("/api/{id}/jobs", status_code=202)
     async def train(id: str, body: JobBody) -> dict[str, Any]:
         one = entry(id)
-        return await asyncio.to_thread(queued, jobs, shelves[one.id], labels[one.id], body, order(one))
+        begin = None if body.setting is None else await gate(one.changed, body.setting.read())
+        return await asyncio.to_thread(queued, jobs, shelves[one.id], labels[one.id], body, order(one), begin)
 
     return app
 

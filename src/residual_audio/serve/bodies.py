@@ -74,4 +74,5 @@ class JobBody(Asking):
     method: str = Field(default="residual", max_length=40)
     units: str | None = Field(default=None, max_length=400)
     epochs: int | None = Field(default=None, ge=1, le=200)
+    setting: SettingBody | None = None
     replace: bool = False

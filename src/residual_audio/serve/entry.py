@@ -31,7 +31,7 @@ from ..report.page.effects import knobs, page_effects
 from ..report.page.gather import class_titles
 from ..report.page.live import model_data
 from ..report.page.make import TEMPLATES
-from ..report.page.model import Asked, best_heads, centroids, gains_by_head, model_part, prompts
+from ..report.page.model import Asked, best_heads, centroids, gains_by_head, model_part, prompts, slider_notes
 from ..report.page.model_part import equaliser
 from ..report.page.page import page_data, rendered
 from .board import Bench, Board
@@ -200,7 +200,7 @@ class Entry:
             part = replace(
                 first.part, rows=effects.rows, base=effects.base.numpy(), whole=effects.whole.numpy(), knobs=turned.heads,
                 axis=[a.numpy() for a in effects.axis], gain=[g.numpy() for g in turned.gain], dropped=effects.dropped.numpy(),
-                adapted=None if effects.adapted is None else effects.adapted.numpy(),
+                adapted=None if effects.adapted is None else effects.adapted.numpy(), notes=slider_notes(residual),
             )  # fmt: skip
             packed = equaliser(part, {row: i for i, row in enumerate(self.page_rows)}, bool(gains_by_head(residual)))
             self.boards[name] = Board(name, residual, turned, part, packed)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import Any
 
+from ..adaptation.adapter import save_adapter
+from ..adaptation.gain import ResiDual
 from .folder import Folder
 from .problems import Problem, busy
 from .shelf import Shelf
@@ -33,6 +35,7 @@ class Job:
     order: dict[str, Any]
     shelf: Shelf
     replace: bool
+    begin: ResiDual | None = None
     state: str = "queued"
     news: dict[str, Any] = field(default_factory=lambda: {"text": "waiting", "done": 0, "total": None})
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -79,7 +82,10 @@ class Jobs:
     def queued(self) -> list[Job]:
         return [job for job in self.jobs.values() if job.state == "queued"]
 
-    def add(self, shelf: Shelf, name: str, dataset: str | None, method: str, order: dict[str, Any], replace: bool) -> dict[str, Any]:
+    def add(
+        self, shelf: Shelf, name: str, dataset: str | None, method: str, order: dict[str, Any], replace: bool,
+        begin: ResiDual | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
         shelf.free(name, replace)
         with self.changed:
             active = [job for job in self.jobs.values() if job.state in ("queued", "running")]
@@ -87,7 +93,7 @@ class Jobs:
                 raise Problem(409, "an adapter of that name is being trained")
             if len(self.queued) >= self.waiting:
                 raise busy(f"{self.waiting} trainings wait already; come back when some are done", 30, 429)
-            job = Job(secrets.token_hex(8), shelf.entry.id, name, dataset, method, order, shelf, replace)
+            job = Job(secrets.token_hex(8), shelf.entry.id, name, dataset, method, order, shelf, replace, begin)
             self.jobs[job.id] = job
             finished = [one for one in self.jobs.values() if one.state not in ("queued", "running")]
             for old in finished[: max(0, len(finished) - REMEMBERED)]:
@@ -164,7 +170,9 @@ class Jobs:
             assert process.stdin is not None
             assert process.stdout is not None
             try:
-                process.stdin.write(json.dumps({**job.order, "method": job.method, "draft": str(draft / "adapter")}) + "\n")
+                begin = None if job.begin is None else str(save_adapter(draft / "begin", job.shelf.entry.encoder, job.begin))
+                order = {**job.order, "method": job.method, "draft": str(draft / "adapter"), "begin": begin}
+                process.stdin.write(json.dumps(order) + "\n")
                 process.stdin.flush()
                 while line := process.stdout.readline(LINE):
                     with self.changed:

@@ -1,9 +1,16 @@
-"""Clips that were labelled in the browser, as a dataset on disk: a table and the sounds that came with it. Written before it is told."""
+"""Clips that were labelled in the browser, as a dataset on disk: a table and the sounds that came with it. Written before it is told.
+
+Every row names the run that it belongs to. A folder of the server is named after a run's own folder, and another run may have the same
+name: it neither sees these labels nor learns from them.
+"""
 
 from __future__ import annotations
 
 import csv
+import hashlib
+import json
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -20,7 +27,16 @@ from .problems import Problem
 from .sounds import Kept
 
 KIND, TABLE, SOUNDS = "datasets", "table.csv", "sounds"
-COLUMNS = ("id", "path", "label", "group", "row")
+COLUMNS = ("id", "path", "label", "group", "row", "run")
+
+
+def identity(entry: Entry) -> str:
+    """The same for the same model on the same clips; empty for a model alone, where only uploads have labels."""
+    if entry.run is None:
+        return ""
+    info = entry.run.info
+    known = [info["model"], info["preprocessing"]["hash"], info["dataset"]]
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def label_of(text: str) -> str:
@@ -38,19 +54,34 @@ class Labels:
 
     def __init__(self, folder: Folder, entry: Entry) -> None:
         self.folder, self.entry, self.lock = folder, entry, Lock()
+        self.run = identity(entry)
 
     def place(self, name: str) -> Path:
         return self.folder.of(self.entry.id, KIND, name_of(name))
 
     def rows(self, name: str) -> list[dict[str, str]]:
+        """None where there is no such dataset; a problem where it is another run's."""
         table = own_folder(self.place(name) / TABLE)
         if not table.is_file():
             return []
         with table.open(newline="", encoding="utf-8") as file:
-            return [{key: row.get(key) or "" for key in COLUMNS} for row in csv.DictReader(file)]
+            rows = [{key: row.get(key) or "" for key in COLUMNS} for row in csv.DictReader(file)]
+        if not all(map(self.ours, rows)):
+            raise Problem(409, "this name holds labels of another run; choose another name")
+        return rows
+
+    def ours(self, row: dict[str, str]) -> bool:
+        """Labels without a run are of a model alone, or of an earlier version: ours where they name our clips by their rows."""
+        if row["run"]:
+            return row["run"] == self.run
+        return not row["row"] or (row["row"].isdecimal() and row["id"] in self.entry.ids[int(row["row"]) :][:1])
 
     def listed(self) -> list[dict[str, Any]]:
-        return [self.counted(name) for name in self.folder.names(self.entry.id, KIND) if self.rows(name)]
+        found = []
+        for name in self.folder.names(self.entry.id, KIND):
+            with suppress(Problem):  # another run's
+                found.append(self.counted(name))
+        return [one for one in found if one["clips"]]
 
     def counted(self, name: str) -> dict[str, Any]:
         rows = self.rows(name)
@@ -89,6 +120,7 @@ class Labels:
                 raise Problem(409, f"there are {DATASETS} datasets; delete some")
             if isinstance(what, Kept):
                 self.keep(name, what, remove=label is None)
+            new["run"] = self.run
             at = next((i for i, row in enumerate(rows) if row["id"] == new["id"]), len(rows))
             self.write(name, others if label is None else [*rows[:at], new, *rows[at + 1 :]])
         return self.counted(name)
@@ -117,6 +149,7 @@ class Labels:
         with self.lock:
             if not place.is_dir():
                 raise Problem(404, "no dataset of that name")
+            self.rows(name)  # another run's stays
             self.folder.remove(place)
 
     def table(self, name: str) -> Path:

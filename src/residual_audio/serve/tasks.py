@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from ..adaptation.beginning import check_begin, units_with
+from ..adaptation.defaults import UNITS
+from ..adaptation.gain import ResiDual
 from ..adaptation.methods import adapters
 from ..adaptation.recipe import Recipe
 from ..adaptation.select import choose_places
@@ -28,8 +31,8 @@ def equalised(entry: Entry, setting: Setting) -> dict[str, Any]:
     return {"clips": len(targets), "before": before, "direct": direct, "whole": whole, "seconds": time.perf_counter() - began}
 
 
-def queued(jobs: Jobs, shelf: Shelf, labels: Labels, body: JobBody, order: dict[str, Any]) -> dict[str, Any]:
-    """A training, checked as far as that goes without a model."""
+def queued(jobs: Jobs, shelf: Shelf, labels: Labels, body: JobBody, order: dict[str, Any], begin: ResiDual | None) -> dict[str, Any]:
+    """A training, from ``begin`` on; checked as far as that goes without a model."""
     if body.method not in adapters():
         raise Problem(422, f"unknown method; one of {', '.join(adapters())}")
     if body.dataset is None:
@@ -40,6 +43,9 @@ def queued(jobs: Jobs, shelf: Shelf, labels: Labels, body: JobBody, order: dict[
         Recipe(**options).check([body.method])
         if body.units is not None:
             choose_places(shelf.entry.encoder.units, body.units)
+        if begin is not None:
+            check_begin(begin, body.method)
+            units_with(body.units or UNITS, begin, shelf.entry.encoder.units)
     except ValueError as error:
         raise Problem(422, str(error)) from error
-    return jobs.add(shelf, body.name, body.dataset, body.method, {**order, "table": table, "options": options}, body.replace)
+    return jobs.add(shelf, body.name, body.dataset, body.method, {**order, "table": table, "options": options}, body.replace, begin)

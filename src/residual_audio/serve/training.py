@@ -69,7 +69,7 @@ def train(order: dict[str, Any], tell: Any) -> None:
 
     adapted = adapt(
         encoder, dataset, Recipe(**order["options"]), method=order["method"], template=order["template"] if encoder.has_text else None,
-        workers=1, advance=lambda n: tell(advance=n), tell=epoch,
+        workers=1, begin=order["begin"], advance=lambda n: tell(advance=n), tell=epoch,
     )  # fmt: skip
     adapted.write(Path(order["draft"]))
     held = adapted.held

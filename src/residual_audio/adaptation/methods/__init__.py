@@ -28,7 +28,8 @@ class Method:
     ``whole``: it needs the model's inputs, not only what enters the first adapted block. ``adapter``: what it leaves can be saved and
     folded; ``folds``: it folds, and so has a strength τ. ``trained``: it learns by the loop, with a stopping part. ``labels``: the clips
     whose labels it learns from: ``none``, the ``train`` part, or all that are ``seen`` outside the test. ``suits(encoder)`` raises where it
-    cannot work. ``own_scores``: it leaves no encoder but scores, so that no classifier is put on it.
+    cannot work. ``own_scores``: it leaves no encoder but scores, so that no classifier is put on it. ``begins``: it can
+    go on from an adapter.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Method:
     labels: Literal["none", "train", "seen"] = "train"
     suits: Callable[[Any], object] = any_encoder
     own_scores: bool = False
+    begins: bool = False
     order: int = 50
 
     @property

@@ -58,6 +58,7 @@ def places_of(task: FoldTask, options: Ranked, towards: str) -> list[Place]:
 
 def learned_form(task: FoldTask, options: FixedOptions, form: str, *, random: bool = False) -> Adaptation:
     """Learn a form on the axes that the options ask for, or on ``random`` ones."""
+    from ..beginning import begun
     from ..gain import Shape
     from ..starting import at_work, bases_of, starting
     from ..train import train_gains
@@ -73,13 +74,17 @@ def learned_form(task: FoldTask, options: FixedOptions, form: str, *, random: bo
     if options.by is not None:
         notes["heads"] = f"the best {sum(len(p.heads) for p in places)} by {options.by}"
     start = starting(task, places, bases, options.mean, shape, random=random, notes=notes)
+    start = start if task.begin is None else begun(start, task.begin)
     lesson = task.lesson(options.towards, options.logit_scale, options.keep_answers)
     how = options.training(options.rate, task.seed, options.l1)
     trained = train_gains(start, task.streams, lesson, how, task.tell)
     return at_work(task, trained.residual, trained.residual.trained, trained.history)
 
 
-@method("residual", FormOptions, "ResiDual: a learned --form inside the units' principal axes", adapter=True, trained=True, order=10)
+@method(
+    "residual", FormOptions, "ResiDual: a learned --form inside the units' principal axes", adapter=True, trained=True, begins=True,
+    order=10,
+)  # fmt: skip
 def residual(task: FoldTask, options: FormOptions) -> Adaptation:
     return learned_form(task, options, options.form)
 
@@ -90,7 +95,7 @@ def with_form(name: str) -> None:
 
     @method(
         name, FixedOptions if form.start is None else StartedOptions, f"`residual --form {name}`: {form.help}", adapter=True, trained=True,
-        order=11,
+        begins=True, order=11,
     )  # fmt: skip
     def run(task: FoldTask, options: FixedOptions) -> Adaptation:
         return learned_form(task, options, name)

@@ -54,6 +54,16 @@ def gains_by_head(residual: ResiDual | None) -> dict[str, np.ndarray]:
     return {label: directions(s, i).gain.cpu().numpy() for s in sets for i, label in enumerate(s.place.labels)}
 
 
+def slider_notes(residual: ResiDual | None) -> list[str]:
+    """What has to be known of an adapter to read its sliders."""
+    if residual is None:
+        return []
+    other = sorted({s.place.kind for s in residual.sets if s.place.kind != "heads"})
+    forms = sorted({s.form for s in residual.sets if s.place.kind == "heads"} & set(LEARNED_AXES))
+    notes = [f"The adapter also changes {', '.join(other)}; the sliders show its heads."] if other else []
+    return notes + [f"Form {form}: {LEARNED_AXES[form]}" for form in forms]
+
+
 def prompts(run: Run, encoder: Encoder, classes: Sequence[str], dictionary: Sequence[str] | None, words: int, template: str) -> Asked:
     """Classes by their prompts, and words of a dictionary that are none of them."""
     names = class_titles(run, classes)
@@ -115,12 +125,8 @@ def model_part(
     effects, maps = page_effects(
         encoder, run, rows, asked.classes, turned, residual, mapped, asked.directions, asked.offset, advance
     )  # fmt: skip
-    other = sorted({s.place.kind for s in residual.sets if s.place.kind != "heads"}) if residual is not None else []
-    notes = [f"The adapter also changes {', '.join(other)}; the sliders show its heads."] if other else []
-    forms = sorted({s.form for s in residual.sets if s.place.kind == "heads"} & set(LEARNED_AXES)) if residual is not None else []
-    notes += [f"Form {form}: {LEARNED_AXES[form]}" for form in forms]
     return ModelPart(
         asked.classifier, effects.rows, effects.base.numpy(), effects.whole.numpy(), turned.heads, [a.numpy() for a in effects.axis],
         [g.numpy() for g in turned.gain], effects.dropped.numpy(), None if effects.adapted is None else effects.adapted.numpy(),
-        asked.texts, np.asarray(scores, np.float32), share, components, maps, counted, notes,
+        asked.texts, np.asarray(scores, np.float32), share, components, maps, counted, slider_notes(residual),
     )  # fmt: skip

@@ -37,12 +37,14 @@ live.equaliser = {
     const epochs = el("input", { type: "number", min: 1, max: 200, value: 20, "aria-label": "Epochs", id: "epochs" });
     const method = LIVE.methods?.length > 1 ? select("Method", LIVE.methods.map((m) => [m, m]), "residual", (v) => { N.method = v; }) : null;
     const chosen = () => { const value = slug(name.value); name.value = value; if (!value) { fill(N.said, trouble("Give the adapter a name first.")); name.focus(); } return value; };
+    const learn = (setting) => { const value = chosen(); if (value) train(N.job, { name: value, dataset: null, method: N.method ?? "residual", epochs: Number(epochs.value) || 20, setting }, pickAdapter); };
     return el("section", { class: "card" }, el("h2", {}, "This setting"), N.which, adapterBox(pickAdapter, true),
       el("div", { class: "tools" }, labelled("Name", name),
         el("button", { id: "save-adapter", onclick: () => { const value = chosen(); if (value) saveAdapter(value, settingNow(), N.said); } }, "Save as adapter"),
         method, labelled("Epochs", epochs),
-        el("button", { id: "train", onclick: () => { const value = chosen(); if (value) train(N.job, { name: value, dataset: null, method: N.method ?? "residual", epochs: Number(epochs.value) || 20 }, pickAdapter); } }, "Train")),
-      el("p", { class: "note" }, "Saving keeps the adapter with its strength and your moves. Training starts from gains of one and learns from the clips of the run."), N.said, N.job);
+        el("button", { id: "train-here", onclick: () => learn(settingNow()) }, "Train from here"),
+        el("button", { id: "train", onclick: () => learn(null) }, "Train anew")),
+      el("p", { class: "note" }, "Saving keeps the adapter with its strength and your moves. Training learns from the clips of the run: from here, it begins with this setting; anew, with the model as it is."), N.said, N.job);
   },
 };
 // A choice among the adapters of the server, wherever one is made; all of them are kept up to date.
