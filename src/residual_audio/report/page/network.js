@@ -44,7 +44,7 @@ live.equaliser = {
         method, labelled("Epochs", epochs),
         el("button", { id: "train-here", onclick: () => learn(settingNow()) }, "Train from here"),
         el("button", { id: "train", onclick: () => learn(null) }, "Train anew")),
-      el("p", { class: "note" }, "Saving keeps the adapter with its strength and your moves. Training learns from the clips of the run: from here, it begins with this setting; anew, with the model as it is."), N.said, N.job);
+      el("p", { class: "note" }, "Saving keeps the adapter with its strength and your moves. Training learns from the clips of the run: from here, it begins with this setting; anew, with gains of one."), N.said, N.job);
   },
 };
 // A choice among the adapters of the server, wherever one is made; all of them are kept up to date.
