@@ -1,4 +1,4 @@
-"""Attention inside small windows, with a gradient, as batched products.
+"""Attention inside small windows while learning, as batched products.
 
 Torch's fused attention treats every head of every window by itself. Where those are tiny, most of its time is overhead, above all on the
 way back; one batched product over all of them takes half the time (benchmarks/small_model.py). The weights are kept for the way back,
