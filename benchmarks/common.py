@@ -15,6 +15,7 @@ from transformers import ClapConfig, ClapFeatureExtractor, ClapModel
 
 from residual_audio.models.precision import WORTH, bf16_ratio, cpu_flags, cpu_name
 
+PAUSE = 0.2
 ABILITIES = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "amx_int8")
 
 
@@ -49,10 +50,12 @@ class Seconds(NamedTuple):
 
 
 def alternated(runs: dict[str, Callable[[], object]], rounds: int = 7) -> dict[str, Seconds]:
-    """The best times of each, in alternation, so that a busy moment affects all alike; one warm-up round."""
+    """The best times of each, in alternation, so that a busy moment affects all alike; one warm-up round. A pause before each lets the
+    threads of what ran before go to sleep: engines keep them awake for a while, at the next one's expense."""
     times: dict[str, list[Seconds]] = {name: [] for name in runs}
     for turn in range(rounds + 1):
         for name, run in runs.items():
+            time.sleep(PAUSE)
             wall, cpu = time.perf_counter(), time.process_time()
             run()
             if turn:

@@ -32,7 +32,7 @@ def main() -> None:
         for kind, objective in (("prompts", Objective(directions, False, 20.0)), ("centroids", Objective(None, True, 20.0))):
             learner = ShareLearner(basis, shares.sum(1), shares)
             course = Course(learner, Lesson(rows, rows[:0], targets, args.classes, objective), Training())
-            optimiser = make_optimiser(learner.parameters, "adam", 0.01)
+            optimiser = make_optimiser(learner, "adam", 0.01)
             batches = list(course.batches(np.random.default_rng(0)))
 
             def epoch(course: Course = course, optimiser=optimiser, batches=batches) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from common import bar, full_size_checkpoint, machine
+from common import alternate, bar, full_size_checkpoint, machine
 
 from residual_audio.exporting.export import DEFAULT_RECORD, as_graph, described_model
 from residual_audio.exporting.trace import audio_graph, quantised
@@ -20,18 +18,6 @@ from residual_audio.models.encoders.exported import ExportedEncoder
 from residual_audio.models.engines.openvino import has_bf16
 
 BARE = "transformers, eager float32"
-
-
-def medians(runs: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The median time of each in seconds, by turns, after one round that is not counted."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for turn in range(rounds + 1):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            if turn:
-                times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def engines(live: Encoder) -> dict[str, ExportedEncoder]:
@@ -76,10 +62,10 @@ def main() -> None:
     runs |= {f"{name}, embedding alone": lambda e=e: bare(e) for name, e in exported.items()}
     recorders = {name: Capture(e, DEFAULT_RECORD) for name, e in exported.items() if "int8" not in name}
     runs |= {f"{name}, head+moments+embedding": lambda c=c: c.run(mel, longer) for name, c in recorders.items()}
-    found = medians(runs, args.rounds)
+    found = alternate(runs, args.rounds)
     wanted = bare(live)
     cosines = {name: float(torch.cosine_similarity(wanted, bare(e)).min()) for name, e in exported.items()}
-    print(f"full-size HTS-AT, random weights, batch {args.batch_size}, {args.threads} threads, median of {args.rounds} rounds")
+    print(f"full-size HTS-AT, random weights, batch {args.batch_size}, {args.threads} threads, best of {args.rounds} rounds")
     print(machine())
     for name, seconds in found.items():
         engine = name.partition(",")[0]

@@ -60,7 +60,7 @@ def summary(folder: Path) -> pd.DataFrame:
         }
     )
     if "other" in rows:
-        shown["zero-shot elsewhere %"] = [percent(v) if v == v else "–" for v in rows.other]
+        shown["elsewhere %"] = [percent(v) if v == v else "–" for v in rows.other]
     return shown
 
 
@@ -161,7 +161,7 @@ def part(folder: Path, page: Path) -> str:
     record = json.loads((folder / "comparison.json").read_text())
     settings, data = record["settings"], record["dataset"]
     cells = read(folder, "cells")
-    other = f"; zero-shot elsewhere: on {settings['other']}" if settings.get("other") else ""
+    other = f"; elsewhere: {settings['other']}" if settings.get("other") else ""
     text = f"\n## {relative(data['name'])}, {selection(settings)}\n\n```\n{relative(record['command'])}\n```\n\n"
     text += f"{data['clips']} clips, {data['classes']} classes, {cells.fold.nunique()} folds ({data['folds']}){other}. "
     text += f"All cells together took {own_rows(cells).seconds.sum() / 60:.0f} minutes.\n\n"

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.neighbors import NearestCentroid
 from transformers import ClapModel
 
 from residual_audio.adaptation.adapt import adapt
@@ -125,6 +126,29 @@ def test_adapting_and_another_dataset(encoder, data, tmp_path):
     costs = comparison.cells.groupby("method").seconds.sum()
     assert costs["gains"] > costs["plain"] > 0
     assert comparison.cells.peak_mb.gt(50).all(), "a process with torch in it has more than that"
+
+
+def test_elsewhere_without_texts_is_told_by_centroids(whisper_dir, tmp_path):
+    """Of the plain model, what scikit-learn's nearest centroid says of the other folds; of gains another figure."""
+    encoder, other = load_encoder(whisper_dir, seconds=2), with_folds(load_dataset("synthetic-voice").limited(64), "official")
+    comparison = compare(
+        encoder, load_dataset("synthetic-timbre").limited(60), tmp_path, ["plain", "gains"],
+        RECIPE.changed(units="last heads", rate=0.5), other=other,
+    )  # fmt: skip
+    with torch.no_grad():
+        found = torch.cat([encoder.embed_audio([c.source]) for c in other.clips]).double().numpy()
+    unit, folds, right = found / np.linalg.norm(found, axis=1, keepdims=True), np.array([c.fold for c in other.clips]), 0
+    for fold_number in np.unique(folds):
+        train, test = folds != fold_number, folds == fold_number
+        about = unit - unit[train].mean(0)
+        about = about / np.linalg.norm(about, axis=1, keepdims=True)
+        means = NearestCentroid().fit(about[train], other.targets[train]).centroids_
+        # On the unit sphere the nearest direction is the one with the largest cosine.
+        said = (about[test] @ (means / np.linalg.norm(means, axis=1, keepdims=True)).T).argmax(1)
+        right += (said == other.targets[test]).sum()
+    elsewhere = comparison.summary.set_index("method").other
+    assert elsewhere["plain"] == pytest.approx(right / len(other))
+    assert elsewhere["gains"] != elsewhere["plain"]
 
 
 def test_too_few_clips_are_told(encoder, tmp_path):

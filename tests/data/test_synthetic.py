@@ -54,6 +54,14 @@ def test_dataset_sizes_folds_and_labels(name, task):
     assert all(SyntheticSound.parse(c.path).take >= FIRST_TAKE for c in data.clips)
 
 
+def test_draws_of_the_same_classes_have_no_take_in_common():
+    draws = [load_dataset(name) for name in ("synthetic", "synthetic-more", "synthetic-spare")]
+    assert len({clip.path for data in draws for clip in data.clips}) == sum(map(len, draws)) == 3 * len(draws[0])
+    assert all(data.labels == draws[0].labels for data in draws)
+    with pytest.raises(DataError, match="a draw has 1,000,000 takes"):
+        load_dataset("synthetic", per_class=1_000_001)
+
+
 def test_takes_do_not_meet_those_of_training():
     """Training draws from 0 on and checks itself from 10,000,000 on; a dataset starts after both."""
     assert FIRST_TAKE == 20_000_000

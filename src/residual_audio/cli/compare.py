@@ -40,7 +40,7 @@ def compare(
         str, typer.Option(help="Comma-separated methods, the first is the baseline; METHOD+CLASSIFIER for one line of its own; or all.")
     ] = ",".join(COMPARED),
     other: Annotated[
-        str | None, typer.Option(help="A second dataset: does adapting harm it? (zero-shot accuracy of the adapted models)")
+        str | None, typer.Option(help="A second dataset: does adapting harm it? By prompts, or where there are no texts by centroids.")
     ] = None,
     novel: Annotated[
         bool, typer.Option("--novel", help="Adapt to the first half of the classes; how well are the others told by their prompts?")

@@ -1,4 +1,4 @@
-"""What adapting costs elsewhere: zero-shot accuracy of the adapted encoder on clips and classes that it was not adapted to."""
+"""What adapting costs elsewhere: accuracy of the adapted encoder on clips and classes that it was not adapted to."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 import torch.nn.functional as F
 
-from ..adaptation.task import Adaptation, Setting
+from ..adaptation.task import Adaptation, FoldTask, Setting
 from ..data import Dataset
-from ..evaluation import EvaluationError
+from ..evaluation import CLASSIFIERS, EvaluationError
+from ..evaluation.folds import Parts
 from ..evaluation.metrics import outcome
 from ..models import Encoder
 
@@ -25,12 +27,20 @@ def base_and_novel(dataset: Dataset, encoder: Encoder) -> tuple[Dataset, Dataset
     return dataset.only(lambda c: c.label in base, "base classes"), dataset.only(lambda c: c.label not in base, "novel classes")
 
 
-def zero_shot_right(setting: Setting, learned: Adaptation) -> np.ndarray:
-    """Which clips of a setting the adapted encoder classifies rightly, by prompts."""
+def right_elsewhere(setting: Setting, learned: Adaptation) -> np.ndarray:
+    """Which clips of a setting the adapted encoder classifies rightly: by prompts; without a text side, by the centroids of the classes in
+    the other folds."""
     assert learned.embed is not None
-    assert setting.directions is not None
-    scores = F.normalize(learned.embed(setting), dim=-1) @ setting.directions.T
-    return outcome(scores.numpy(), setting.dataset.targets).correct
+    embeddings = learned.embed(setting)
+    if setting.directions is not None:
+        return outcome((F.normalize(embeddings, dim=-1) @ setting.directions.T).numpy(), setting.dataset.targets).correct
+    targets, folds, rows = torch.from_numpy(setting.dataset.targets), np.array([c.fold for c in setting.dataset.clips]), setting.rows
+    right = np.zeros(len(rows), dtype=bool)
+    for fold in np.unique(folds):
+        test, rest = rows[folds == fold], rows[folds != fold]
+        task = FoldTask(setting, targets, Parts(basis=rest[:0], train=rest, stop=rest[:0], test=test), seed=0)
+        right[test] = outcome(task.scores(embeddings, CLASSIFIERS["centroids"]).numpy(), setting.dataset.targets[test]).correct
+    return right
 
 
 @dataclass(frozen=True)
@@ -46,10 +56,10 @@ class Elsewhere:
         facts: dict[str, Any] = {}
         if learned.embed is None:
             return facts
-        if self.other is not None and self.other.directions is not None:
-            facts["other"] = float(zero_shot_right(self.other, learned).mean())
+        if self.other is not None:
+            facts["other"] = float(right_elsewhere(self.other, learned).mean())
         if self.novel is not None:
-            right = zero_shot_right(self.novel, learned)[[c.fold == fold for c in self.novel.dataset.clips]]
+            right = right_elsewhere(self.novel, learned)[[c.fold == fold for c in self.novel.dataset.clips]]
             facts |= {"novel": float(right.mean()) if len(right) else float("nan"), "novel_clips": len(right)}
             facts["novel_right"] = right.astype(int).tolist()
         return facts

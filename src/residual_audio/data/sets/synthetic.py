@@ -13,10 +13,14 @@ from ..synthetic import FIRST_TAKE, PER_CLASS, PREFIX, SyntheticSound
 FOLDS = 5
 # Every take has to be rendered to know its captions: 200 in all take about three seconds.
 CAPTIONED_PER_CLASS = 5
+# Takes of a class from one draw to the next, and the names of the draws.
+DRAW = 1_000_000
+DRAWS = ("", "more", "spare")
 
 
-def load(task: str, per_class: int | None = None, captions: bool = False) -> Dataset:
+def load(task: str, per_class: int | None = None, captions: bool = False, draw: int = 0) -> Dataset:
     """``per_class`` takes of every class, in five folds that each hold every class. Takes are drawn independently: none has a group.
+    Different ``draw``\ s have no take in common.
 
     A caption states what was drawn for its take, so it is known only after rendering (about 12 ms per clip):
     ``captions=True`` does that, otherwise clips have none.
@@ -26,7 +30,10 @@ def load(task: str, per_class: int | None = None, captions: bool = False) -> Dat
     count = PER_CLASS[task] if per_class is None else per_class
     if count < 1:
         raise DataError(f"synthetic {task}: per_class is {count}; at least one take of each class is needed")
-    sounds = [SyntheticSound(task, index, FIRST_TAKE + i) for index in range(len(TASKS[task])) for i in range(count)]
+    if count > DRAW:
+        raise DataError(f"synthetic {task}: per_class is {count}; a draw has {DRAW:,} takes of each class")
+    first = FIRST_TAKE + draw * DRAW
+    sounds = [SyntheticSound(task, index, first + i) for index in range(len(TASKS[task])) for i in range(count)]
     clips = [
         Clip(
             id=str(sound).removeprefix(PREFIX),
@@ -37,9 +44,9 @@ def load(task: str, per_class: int | None = None, captions: bool = False) -> Dat
         )
         for sound in sounds
     ]
-    name = "synthetic" if task == "source" else f"synthetic-{task}"
+    name = "-".join(("synthetic", *(() if task == "source" else (task,)), *((DRAWS[draw],) if draw else ())))
     labels = {kind.label: kind.label for kind in TASKS[task]}
-    return make_dataset(name, clips, folds="stratified", names=labels, per_class=count, first_take=FIRST_TAKE)
+    return make_dataset(name, clips, folds="stratified", names=labels, per_class=count, first_take=first)
 
 
 def load_captioned(task: str = "source", per_class: int = CAPTIONED_PER_CLASS) -> Dataset:
@@ -61,6 +68,8 @@ def load_captioned(task: str = "source", per_class: int = CAPTIONED_PER_CLASS) -
 ON_THE_FLY = "synthesised on the fly"
 for _name, _help, _load in (
     ("synthetic", "the classes that `tiny` was trained on, in new takes", partial(load, "source")),
+    ("synthetic-more", "further takes of the same classes, such as for `--keep-clips`", partial(load, "source", draw=1)),
+    ("synthetic-spare", "yet other takes, to choose settings by", partial(load, "source", draw=2)),
     ("synthetic-timbre", "instruments by colour and attack, unknown to `tiny`", partial(load, "timbre")),
     ("synthetic-voice", "ways to use a voice, unknown to `tiny`", partial(load, "voice")),
     ("synthetic-captions", "200 sounds with every caption that is true of them, for retrieval", load_captioned),
