@@ -176,12 +176,52 @@ def part(folder: Path, page: Path) -> str:
             text += f"\n**{title}\n\n{to_markdown(table)}\n\n{said}\n"
     if taken := chosen(folder):
         text += f"\n<details><summary>What the stopping parts chose, fold by fold</summary>\n\n{taken}\n\n</details>\n"
-    return text + "".join(f"\n![{FIGURES[path.stem]}]({moved(path, page, folder).name})\n" for path in drawn(folder, record))
+    return text + "".join(f"\n![{FIGURES[path.stem]}]({moved(path, page, folder.name).name})\n" for path in drawn(folder, record))
 
 
-def moved(figure: Path, page: Path, folder: Path) -> Path:
+def moved(figure: Path, page: Path, folder: str) -> Path:
     """Beside the page, under a name that says whose it is."""
-    return Path(shutil.copyfile(figure, page.parent / f"{page.stem}-{folder.name}-{figure.stem.rpartition('_')[2]}.png"))
+    return Path(shutil.copyfile(figure, page.parent / f"{page.stem}-{folder}-{figure.stem.rpartition('_')[2]}.png"))
+
+
+def among_axes(options: dict) -> str:
+    """How a row of several comparisons says which axes were changed."""
+    words = [
+        f"{options[name]} axes{end}" for name, end in (("kept", ""), ("retain", ", the others dropped")) if options.get(name) is not None
+    ]
+    return f", {words[0]}" if words else ""
+
+
+def together(folders: list[Path], page: Path) -> str:
+    """Accuracy against trained numbers over several comparisons of the same model, clips and folds, each method by its first classifier."""
+    records = [json.loads((folder / "comparison.json").read_text()) for folder in folders]
+    for folder, record in zip(folders, records, strict=True):
+        if (record["model"], record["dataset"]) != (records[0]["model"], records[0]["dataset"]):
+            raise SystemExit(f"{folder}: another model or other clips than in {folders[0]}; their rows do not belong in one table")
+    rows = []
+    for folder, record in zip(folders, records, strict=True):
+        own = read(folder, "summary")
+        own = own[(own.method == own.adaptation) | (own.method == "plain+probe")]
+        named = [name + among_axes(record["settings"]["methods"].get(name, {})) for name in own.method]
+        rows.append(own.assign(method=named, adaptation=named))
+    table = pd.concat(rows).drop_duplicates("method").sort_values("trained", kind="stable").reset_index(drop=True)
+    shown = pd.DataFrame(
+        {
+            "method": table.method,
+            "trained": [f"{n:,}" for n in table.trained],
+            "top-1 % [95 % over groups]": [f"{percent(r.accuracy)} [{percent(r.low)}, {percent(r.high)}]" for r in table.itertuples()],
+        }
+    )
+    caption = {
+        "model": records[0]["model"]["name"],
+        "dataset": relative(records[0]["dataset"]["name"]),
+        "clips": records[0]["dataset"]["clips"],
+    }
+    made = draw({"comparison_summary": table}, folders[0] / "figures" / "together", caption, only=["accuracy_vs_parameters"])
+    figure = next(moved(path, page, "together") for path in made if path.suffix == ".png")
+    names = ", ".join(f"`{relative(str(folder))}`" for folder in folders)
+    text = f"\n## Accuracy against trained numbers\n\nThe rows of {names} together.\n\n{to_markdown(shown)}\n"
+    return text + f"\n![{FIGURES['accuracy_vs_parameters']}]({figure.name})\n"
 
 
 def drawn(folder: Path, record: dict) -> list[Path]:
@@ -202,6 +242,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--title", required=True)
     parser.add_argument("--said", type=Path, help="Markdown to put before the tables: what they show.")
+    parser.add_argument(
+        "--together", type=Path, nargs="+", help="Comparisons whose rows are put into one table and figure by trained numbers."
+    )
     parser.add_argument("--machine", default="2 cores of an AMD EPYC (AVX-512, bf16), CPU only")
     args = parser.parse_args()
     args.out.parent.mkdir(parents=True, exist_ok=True)
@@ -210,7 +253,8 @@ def main() -> None:
     text += "Seconds were measured on a machine that was busy with other work too.\n"
     if args.said:
         text += "\n" + args.said.read_text().strip() + "\n"
-    args.out.write_text(text + "".join(part(folder, args.out) for folder in args.comparisons))
+    text += "".join(part(folder, args.out) for folder in args.comparisons)
+    args.out.write_text(text + (together(args.together, args.out) if args.together else ""))
 
 
 if __name__ == "__main__":

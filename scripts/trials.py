@@ -4,8 +4,8 @@
         "mixing rate=0.5" "mixing rate=0.1 units='S2 S3 heads mlps'" "lora lora_rate=0.025"
 
 Every trial learns from the training part of each fold, and is judged by its best accuracy on that fold's stopping part; the probe on the
-model as it is, fitted on the same training part, stands beside it. With `--other`, so does what is left elsewhere: give clips that no result
-is reported on, such as synthetic-spare. Finished trials are read from --out, so a killed script goes on. `--page` writes a table of
+model as it is, fitted on the same training part, stands beside it. With `--other`, so does what is left elsewhere: give clips that no
+result is reported on, such as synthetic-spare. Finished trials are read from --out, so a killed script goes on. `--page` writes a table of
 everything in --out.
 """
 
@@ -128,7 +128,8 @@ def main() -> None:
         with given.out.open("a") as file:
             file.write(json.dumps(line) + "\n")
         left = "" if line["elsewhere"] is None else f", elsewhere {100 * line['elsewhere']:.1f} %"
-        print(f"{key['trial']}: {100 * line['stopping']:.1f} % (probe {100 * line['probe']:.1f}){left}, {line['seconds']:.0f} s", flush=True)
+        told = f"{100 * line['stopping']:.1f} % (probe {100 * line['probe']:.1f}){left}, {line['seconds']:.0f} s"
+        print(f"{key['trial']}: {told}", flush=True)
     if given.page is not None:
         given.page.write_text(to_markdown(table(lines)) + "\n")
 

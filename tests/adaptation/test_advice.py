@@ -7,8 +7,8 @@ import torch
 
 from residual_audio.adaptation import advice
 from residual_audio.adaptation.adapt import adapt
-from residual_audio.adaptation.advice import advised, check_budget, own_parts, within
-from residual_audio.adaptation.defaults import FEW, FORM, UNITS
+from residual_audio.adaptation.advice import advised, check_budget, own_parts, with_units, within
+from residual_audio.adaptation.defaults import FEW, FORM, MANY, UNITS
 from residual_audio.adaptation.prepare import prepare
 from residual_audio.adaptation.recipe import Recipe
 from residual_audio.adaptation.task import FoldTask
@@ -63,12 +63,24 @@ def test_held_clips_tell_what_the_adapter_and_a_probe_are_worth(encoder, data, t
     assert not torch.equal(mean, own.residual.sets[0].mean), "the basis is not of all clips"
 
 
+def test_units_follow_the_number_of_clips_and_the_stages(encoder, data, whisper_dir):
+    """The last two stages of many clips; the last two blocks of fewer, and of encoders without stages; what is given stays."""
+    many = load_dataset("synthetic-timbre").limited(12 * MANY)
+    for clips, units in ((many, "S2 S3 heads mlps"), (data, UNITS)):
+        recipe, (why,) = with_units(Recipe(), "residual", encoder.units, clips)
+        assert recipe["units"] == units
+        assert units in why
+        assert f"{len(clips) / 12:.0f} clips per class" in why
+    assert with_units(Recipe(), "residual", load_encoder(whisper_dir).units, many)[0]["units"] == UNITS
+    assert with_units(RECIPE, "residual", encoder.units, many) == (RECIPE, [])
+    assert with_units(Recipe(), "aligner", encoder.units, many) == (Recipe(), [])
+
+
 def test_the_form_follows_the_number_of_clips_and_what_is_given_stays(encoder, data, task):
     found = advised(task.setting, "residual", Recipe(), Learning())
     assert len(data) / 12 >= FEW
     assert found.recipe["form"] == FORM
-    assert any(UNITS in reason for reason in found.reasons)
-    few = prepare(encoder, data.limited(12 * (FEW - 2)), ["residual"], RECIPE)
+    few = prepare(encoder, data.limited(12 * (FEW - 1)), ["residual"], RECIPE)
     assert advised(few, "residual", Recipe(), Learning()).recipe["form"] == "gains"
     given = advised(few, "residual", Recipe(form="axes", units="S3B1 heads"), Learning(again=False))
     assert dict(given.recipe) == {"form": "axes", "units": "S3B1 heads"}

@@ -19,7 +19,7 @@ from ..models import Encoder
 from ..options import OptionError
 from ..results import Result, provenance, without_nan, write_record, write_table
 from .adapter import load_adapter, save_adapter
-from .advice import advised, check_budget, enough, own_parts, within
+from .advice import advised, check_budget, enough, own_parts, with_units, within
 from .beginning import check_begin, units_with
 from .card import HELD
 from .gain import ResiDual
@@ -105,16 +105,19 @@ def adapt(
     recipe = recipe.on(encoder.device)
     check_learning(learning, recipe, [method])
     check_budget(budget, method, recipe)
+    told: list[str] = []
     if begin is not None:
         begin = begin if isinstance(begin, ResiDual) else load_adapter(begin, encoder)
         check_begin(begin, method)
         recipe = recipe.changed(units=units_with(selection([method], recipe), begin, encoder.units))
+    else:
+        recipe, told = with_units(recipe, method, encoder.units, dataset)
     setting = prepare(
         encoder, dataset, [method], recipe, template=template, seed=seed, keep=learning.keep_clips, workers=workers, advance=advance
     )
     parts = own_parts(setting, setting.rows, setting.rows[:0], seed)
     task = FoldTask(setting, torch.from_numpy(setting.dataset.targets), parts, seed, tell, begin)
-    advice = advised(setting, method, recipe, learning, begin)
+    advice = advised(setting, method, recipe, learning, begin, told)
     if budget is not None:
         advice = within(budget, task, method, advice)
     recipe, learning = advice.recipe, advice.learning

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..data import Dataset
 from ..evaluation.folds import Parts, few_parts, inner_parts
 from ..options import OptionError, option_specs
+from ..units import UnitTable
 from . import defaults
 from .beginning import SEEN, needs_matrix
 from .gain import ResiDual
@@ -42,11 +45,31 @@ def check_budget(budget: float | None, method: str, recipe: Recipe) -> None:
         raise OptionError("--budget chooses the number of epochs that --epochs gives; give one of the two")
 
 
-def advised(setting: Setting, method: str, recipe: Recipe, learning: Learning, begin: ResiDual | None = None) -> Advice:
-    """The form for the number of clips, or for what is begun with; what was given stays as it is."""
+def advised_units(units: UnitTable, per_class: float) -> tuple[str, str]:
+    """Where changes reach by the number of clips per class, and why."""
+    stages = len(units.heads)
+    if stages == 1:
+        return defaults.UNITS, "the last two blocks, whose streams are computed once"
+    if per_class < defaults.MANY:
+        return defaults.UNITS, f"the last two blocks: {per_class:.0f} clips per class, fewer than {defaults.MANY}"
+    return f"S{stages - 2} S{stages - 1} heads mlps", f"the last two stages: {per_class:.0f} clips per class are enough"
+
+
+def with_units(recipe: Recipe, method: str, units: UnitTable, dataset: Dataset) -> tuple[Recipe, list[str]]:
+    """The recipe with its units, which have to be known before clips are run, and why they were chosen where they were not given."""
+    if "units" not in option_specs(METHODS[method].options) or "units" in recipe:
+        return recipe, []
+    chosen, why = advised_units(units, len(dataset) / len(dataset.labels))
+    return recipe.changed(units=chosen), [f"units {chosen!r}: {why}"]
+
+
+def advised(
+    setting: Setting, method: str, recipe: Recipe, learning: Learning, begin: ResiDual | None = None, reasons: Sequence[str] = ()
+) -> Advice:
+    """The form for the number of clips, or for what is begun with; what was given stays as it is. ``reasons``: of what was chosen before."""
     specs, classes = option_specs(METHODS[method].options), len(setting.dataset.labels)
     per_class = len(setting.dataset) / classes
-    reasons = []
+    reasons = list(reasons)
     if begin is not None:
         reasons.append(f"learning goes on from an adapter of {begin.trained:,} numbers, whose units are learned too; {SEEN}")
     if begin is not None and needs_matrix(begin) and "form" in specs and "form" not in recipe:
@@ -59,8 +82,6 @@ def advised(setting: Setting, method: str, recipe: Recipe, learning: Learning, b
         reasons.append(
             f"form {form}: {many}, {'enough for' if form == defaults.FORM else f'fewer than {defaults.FEW}: too few for'} a matrix"
         )
-    if "units" in specs and "units" not in recipe:
-        reasons.append(f"units {defaults.UNITS!r}: the last two blocks, whose streams are computed once")
     if METHODS[method].trained and learning.again:
         reasons.append("parts say how long to learn; then everything is learned once more from all clips")
     return Advice(recipe, learning, reasons)

@@ -7,5 +7,7 @@ DECAY = 1e-6
 EPOCHS = 40
 PATIENCE = 6
 BATCH = 64
-# Below so many clips per class, gains are learned instead of the form: fewer numbers than a matrix.
-FEW = 8
+# From so many clips per class on, `adapt` changes the last two stages instead of the last two blocks, where there are stages.
+MANY = 50
+# Below so many clips per class, none is left to say when to stop, and gains are learned instead of the form: fewer numbers than a matrix.
+FEW = 2

@@ -72,12 +72,9 @@ def explain(
     encoder = open_model(model, machine, loading)
     chosen = data.clips(None, encoder) if given is None else given
     if adapter is not None:
-        from ..adaptation.adapter import load_adapter
-        from ..adaptation.fold import fold
-        from ..meaning.dictionary import default_names
+        from ..meaning.explain import with_adapter
 
-        dictionary = list(default_names(encoder.name)) if dictionary is None and encoder.has_text else dictionary
-        encoder = fold(encoder, load_adapter(adapter, encoder))
+        encoder, dictionary = with_adapter(encoder, adapter, dictionary)
     heard = listen(encoder, chosen, seed=seed, workers=machine.workers)
     unreadable(heard.errors, chosen)
     found: dict[str, Explanation] = {}

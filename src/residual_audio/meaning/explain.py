@@ -88,6 +88,15 @@ def file_name(text: str, number: int) -> str:
     return f"{number + 1}-{re.sub(r'[^a-z0-9]+', '-', text.lower()).strip('-')[:40] or 'text'}"
 
 
+def with_adapter(
+    encoder: Encoder, adapter: ResiDual | str | Path, dictionary: str | Sequence[str] | None
+) -> tuple[Encoder, list[str] | None]:
+    """The model with an adapter folded in, and the dictionary: what is chosen by a model's name is chosen before it gets another."""
+    names = default_names(encoder.name) if dictionary is None and encoder.has_text else dictionary
+    listed = None if names is None else [names] if isinstance(names, str) else list(names)
+    return fold(encoder, adapter if isinstance(adapter, ResiDual) else load_adapter(adapter, encoder)), listed
+
+
 def explain(
     encoder: Encoder,
     clip: object,
@@ -115,10 +124,8 @@ def explain(
     if adapter is not None:
         if listening is not None:
             raise MeaningError("listening is of the model without the adapter; fold it first, and listen with the result")
-        # What is chosen by a model's name is chosen before folding gives it another.
         data = default_data(encoder) if data is None else data
-        dictionary = default_names(encoder.name) if dictionary is None and encoder.has_text else dictionary
-        encoder = fold(encoder, adapter if isinstance(adapter, ResiDual) else load_adapter(adapter, encoder))
+        encoder, dictionary = with_adapter(encoder, adapter, dictionary)
     policy = encoder.policy
     if not isinstance(policy, Preprocessing):
         raise MeaningError(f"{encoder.name} takes images; only sounds can be explained")
