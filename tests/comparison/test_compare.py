@@ -165,8 +165,8 @@ def test_from_adapting_to_a_plain_checkpoint(tmp_path):
     def run(*words):
         return subprocess.run([COMMAND, *words], capture_output=True, text=True, check=True).stdout
 
-    said = run("adapt", "tiny", "synthetic-timbre", "--limit", "72", "--units", "S3B1 heads", "--form", "gains", "--epochs", "2", "--rate", "0.1",
-               "--out", str(tmp_path / "adapter"))  # fmt: skip
+    said = run("adapt", "tiny", "synthetic-timbre", "--limit", "72", "--units", "S3B1 heads", "--form", "gains", "--epochs", "2",
+               "--rate", "0.1", "--out", str(tmp_path / "adapter"))  # fmt: skip
     assert "256 numbers" in said
     said = run("fold", "tiny", str(tmp_path / "adapter"), "--out", str(tmp_path / "folded"))
     assert "model.safetensors" in said

@@ -66,7 +66,7 @@ def with_units(recipe: Recipe, method: str, units: UnitTable, dataset: Dataset) 
 def advised(
     setting: Setting, method: str, recipe: Recipe, learning: Learning, begin: ResiDual | None = None, reasons: Sequence[str] = ()
 ) -> Advice:
-    """The form for the number of clips, or for what is begun with; what was given stays as it is. ``reasons``: of what was chosen before."""
+    """The form for the number of clips, or for what is begun with; what was given stays as it is. ``reasons``: of earlier choices."""
     specs, classes = option_specs(METHODS[method].options), len(setting.dataset.labels)
     per_class = len(setting.dataset) / classes
     reasons = list(reasons)
