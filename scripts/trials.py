@@ -84,6 +84,7 @@ def table(lines: list[Line]) -> pd.DataFrame:
             "model": [x["model"] for x in lines],
             "data": [x["data"] for x in lines],
             "clips per class": ["all" if x["shots"] is None else str(x["shots"]) for x in lines],
+            "folds": ["all" if x["folds"] is None else str(x["folds"]) for x in lines],
             "trial": [x["trial"] + (f" keep-clips={x['keep']}" if "keep_answers" in x["trial"] else "") for x in lines],
             "numbers": [f"{x['numbers']:,}" for x in lines],
             "stopping part %": [f"{100 * x['stopping']:.1f}" for x in lines],
