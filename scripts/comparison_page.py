@@ -20,6 +20,7 @@ from residual_audio.report.figures import draw
 from residual_audio.report.tables import to_markdown
 from residual_audio.rounding import fixed, percent
 
+LOST = 0.02  # of the accuracy elsewhere: what counts as next to nothing
 # Whom a form is asked to be ahead of, or level with.
 RIVALS = ("plain+probe", "lora", "finetune")
 FIGURES = {"accuracy_vs_parameters": "accuracy against trained numbers", "accuracy_vs_cost": "accuracy against accuracy elsewhere"}
@@ -138,7 +139,29 @@ def plane(folder: Path) -> tuple[pd.DataFrame, str]:
         said.append(
             f"- At least as good at both as `{form}` at τ = {best.tau:g} ({percent(best.accuracy)} / {percent(best.other)}): {who}."
         )
-    return shown, "\n".join(said)
+    return shown, "\n".join([*said, *cheap(table, learned)])
+
+
+def cheap(table: pd.DataFrame, learned: pd.DataFrame) -> list[str]:
+    """What every method has where it loses next to nothing elsewhere, of the strengths that were measured."""
+    if "plain" not in set(learned.method):
+        return []
+    plain, said = learned[learned.method == "plain"].iloc[0], []
+    for name, own in table.groupby("method", sort=False):
+        cheap, whole = own[own.other >= plain.other - LOST], own[own.tau == 1]
+        if not len(cheap):
+            said.append(f"- `{name}` loses more than {100 * LOST:.0f} points elsewhere at every strength measured.")
+            continue
+        best = cheap.nlargest(1, "accuracy").iloc[0]
+        gain = [
+            f", {100 * (best.accuracy - plain.accuracy) / (v - plain.accuracy):.0f} % of its gain"
+            for v in whole.accuracy
+            if v > plain.accuracy
+        ]
+        lost = percent(plain.other - best.other)
+        where = f"- `{name}`, where at most {100 * LOST:.0f} points are lost elsewhere: {percent(best.accuracy)} % at τ = {best.tau:g}"
+        said.append(f"{where} ({percent(plain.other - best.other)} lost){''.join(gain)}.")
+    return said
 
 
 def chosen(folder: Path) -> str:
