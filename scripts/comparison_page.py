@@ -158,7 +158,6 @@ def cheap(table: pd.DataFrame, learned: pd.DataFrame) -> list[str]:
             for v in whole.accuracy
             if v > plain.accuracy
         ]
-        lost = percent(plain.other - best.other)
         where = f"- `{name}`, where at most {100 * LOST:.0f} points are lost elsewhere: {percent(best.accuracy)} % at τ = {best.tau:g}"
         said.append(f"{where} ({percent(plain.other - best.other)} lost){''.join(gain)}.")
     return said
