@@ -246,6 +246,19 @@ def together(folders: list[Path], page: Path) -> str:
     return text + f"\n![{FIGURES['accuracy_vs_parameters']}]({figure.name})\n"
 
 
+def few_shots(folder: Path, page: Path) -> str:
+    """Accuracy by clips per class: the command of `few-shot`, its table and its figure."""
+    record, table = json.loads((folder / "few_shot.json").read_text()), pd.read_parquet(folder / "tables" / "few_shot.parquet")
+    cells = table.assign(shown=[f"{percent(r.accuracy)} [{percent(r.low)}, {percent(r.high)}]" for r in table.itertuples()])
+    shown = cells.pivot(index="method", columns="shots", values="shown").loc[table.method.unique(), table.shots.unique()]
+    shown = shown.reset_index(names="top-1 % [95 % over groups]")
+    caption = {"model": record["model"]["name"], "dataset": relative(record["dataset"]["name"]), "clips": record["dataset"]["clips"]}
+    made = draw({"few_shot": table}, folder / "figures" / "page", caption)
+    figure = next(moved(path, page, folder.name) for path in made if path.suffix == ".png")
+    text = f"\n## Clips per class\n\n```\n{relative(record['command'])}\n```\n\n{record['note']}.\n\n{to_markdown(shown)}\n"
+    return text + f"\n![accuracy against clips per class]({figure.name})\n"
+
+
 def drawn(folder: Path, record: dict) -> list[Path]:
     """The figures of what is learned, each method by the first classifier: all rows at once are too many to tell apart."""
     rows, strength = own_rows(read(folder, "summary")), read(folder, "strength")
@@ -267,6 +280,7 @@ def main() -> None:
     parser.add_argument(
         "--together", type=Path, nargs="+", help="Comparisons whose rows are put into one table and figure by trained numbers."
     )
+    parser.add_argument("--few-shot", type=Path, help="A curve of `residual-audio few-shot`.")
     parser.add_argument("--machine", default="2 cores of an AMD EPYC (AVX-512, bf16), CPU only")
     args = parser.parse_args()
     args.out.parent.mkdir(parents=True, exist_ok=True)
@@ -276,7 +290,9 @@ def main() -> None:
     if args.said:
         text += "\n" + args.said.read_text().strip() + "\n"
     text += "".join(part(folder, args.out) for folder in args.comparisons)
-    args.out.write_text(text + (together(args.together, args.out) if args.together else ""))
+    args.out.write_text(
+        text + (together(args.together, args.out) if args.together else "") + (few_shots(args.few_shot, args.out) if args.few_shot else "")
+    )
 
 
 if __name__ == "__main__":
