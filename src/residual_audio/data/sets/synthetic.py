@@ -20,7 +20,7 @@ DRAWS = ("", "more", "spare")
 
 def load(task: str, per_class: int | None = None, captions: bool = False, draw: int = 0) -> Dataset:
     """``per_class`` takes of every class, in five folds that each hold every class. Takes are drawn independently: none has a group.
-    Different ``draw``\ s have no take in common.
+    Datasets of different ``draw`` have no take in common.
 
     A caption states what was drawn for its take, so it is known only after rendering (about 12 ms per clip):
     ``captions=True`` does that, otherwise clips have none.
