@@ -241,8 +241,9 @@ def together(folders: list[Path], page: Path) -> str:
     }
     made = draw({"comparison_summary": table}, folders[0] / "figures" / "together", caption, only=["accuracy_vs_parameters"])
     figure = next(moved(path, page, "together") for path in made if path.suffix == ".png")
+    commands = "\n".join(relative(record["command"]) for record in records)
     names = ", ".join(f"`{relative(str(folder))}`" for folder in folders)
-    text = f"\n## Accuracy against trained numbers\n\nThe rows of {names} together.\n\n{to_markdown(shown)}\n"
+    text = f"\n## Accuracy against trained numbers\n\nThe rows of {names} together:\n\n```\n{commands}\n```\n\n{to_markdown(shown)}\n"
     return text + f"\n![{FIGURES['accuracy_vs_parameters']}]({figure.name})\n"
 
 
