@@ -71,7 +71,10 @@ def test_every_command_is_one_that_the_command_line_takes(line):
     if verb in ("adapt", "compare", "few-shot", "search"):
         methods = given.get("methods") or given.get("method")
         chosen = list(METHODS) if methods == "all" else methods.split(",")
-        recipe = ra.Recipe(**{name: given[name] for name in all_options() if given.get(name) is not None})
+        texts = {name: given[name] for name in all_options() if given.get(name) is not None}
+        specs = {name: next(iter(all_options()[name].values())) for name in texts}
+        # What may be a number or a share comes as text.
+        recipe = ra.Recipe(**{n: specs[n].parse(v) if isinstance(v, str) and len(specs[n].kinds[0]) > 1 else v for n, v in texts.items()})
         recipe.check(bare(chosen))
         if verb == "search":
             plan(UNITS, given["space"], recipe, given["settings"] or (), given["kind"], given["method"])
