@@ -13,7 +13,7 @@ from ..synthetic import FIRST_TAKE, PER_CLASS, PREFIX, SyntheticSound
 FOLDS = 5
 # Every take has to be rendered to know its captions: 200 in all take about three seconds.
 CAPTIONED_PER_CLASS = 5
-# Takes of a class from one draw to the next, and the names of the draws.
+# How many takes per class lie between two draws, and the names of the draws.
 DRAW = 1_000_000
 DRAWS = ("", "more", "spare")
 
