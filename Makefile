@@ -33,7 +33,7 @@ wheel: $(READY)
 	rm -rf build/clean
 
 bench: $(READY)
-	for name in recording export end_to_end memory long_recording dimension ablation training small_model folding direct equaliser serve_load scaling; do echo "== $$name"; $(RUN)/python benchmarks/$$name.py || exit 1; done
+	for name in recording export end_to_end memory long_recording dimension ablation training small_model attention folding direct equaliser serve_load scaling; do echo "== $$name"; $(RUN)/python benchmarks/$$name.py || exit 1; done
 
 setup: $(READY)
 

@@ -94,4 +94,5 @@ def test_learning_in_bf16_is_learning_in_float32_up_to_rounding(sound_files):
     cosine = torch.nn.functional.cosine_similarity(gradients["float32"], gradients["bf16"], dim=0)
     assert cosine > 0.995
     assert not torch.equal(gradients["float32"], gradients["bf16"]), "bf16 was not at work"
-    assert torch.equal(judged["float32"], judged["bf16"])
+    # What says when to stop is judged as it is learned, close to what float32 says; what is tested is folded or attached anew, in float32.
+    torch.testing.assert_close(judged["bf16"], judged["float32"], rtol=0.02, atol=0.02 * float(judged["float32"].abs().max()))

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..models import BlockSite, Encoder
-from ..models.precision import multiplying
+from ..models.precision import narrowed
 from ..models.recording import Block, Reach, record
 from .gain import GainSet, MeanRule, ResiDual
 from .select import REACH
@@ -19,6 +19,25 @@ from .select import REACH
 Change = Callable[[Tensor], Tensor]
 # Widths up to which all heads of a block are changed by one product (benchmarks/small_model.py).
 ONE_PRODUCT = 256
+
+
+def product(x: Tensor, matrix: Tensor, offset: Tensor) -> Tensor:
+    """The affine map of every token. Where products run in bfloat16, only the change is multiplied so, and added to what it changes: next
+    to the identity's one, it would be lost in a short mantissa."""
+    # All tokens side by side in memory: for tokens that lie otherwise, torch copies a matrix for every window, here and in the next layer.
+    flat = x.flatten(0, -2).contiguous()
+    if not narrowed(x.device):
+        return F.linear(flat.to(matrix.dtype), matrix, offset).view(x.shape)
+    change = matrix - torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    return (flat.to(matrix.dtype) + F.linear(flat, change, offset)).view(x.shape)
+
+
+def products(x: Float[Tensor, "*token h d"], matrix: Float[Tensor, "h d d"], offset: Float[Tensor, "h d"]) -> Float[Tensor, "*token h d"]:
+    """The same for every head on its own."""
+    if not narrowed(x.device):
+        return torch.einsum("...hd,hed->...he", x.to(matrix.dtype), matrix) + offset
+    change = matrix - torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+    return x.to(matrix.dtype) + torch.einsum("...hd,hed->...he", x, change) + offset
 
 
 def head_change(gains: GainSet, heads: int, mean: MeanRule, values: Tensor) -> Change:
@@ -30,15 +49,14 @@ def head_change(gains: GainSet, heads: int, mean: MeanRule, values: Tensor) -> C
     whole = torch.block_diag(*matrix) if len(chosen) == heads and matrix[..., 0].numel() <= ONE_PRODUCT else None
 
     def change(z: Float[Tensor, "*token hd"]) -> Float[Tensor, "*token hd"]:
-        with multiplying("float32", z.device):  # next to one, a small change is lost in a short mantissa
-            if whole is not None:
-                return F.linear(z.to(matrix.dtype), whole, offset.flatten())
-            split: Tensor = z.to(matrix.dtype).unflatten(-1, (heads, -1))
-            if len(chosen) == heads:
-                return (torch.einsum("...hd,hed->...he", split, matrix) + offset).flatten(-2)
-            out = split.clone()
-            out[..., chosen, :] = torch.einsum("...hd,hed->...he", split[..., chosen, :], matrix) + offset
-            return out.flatten(-2)
+        if whole is not None:
+            return product(z, whole, offset.flatten())
+        split: Tensor = z.unflatten(-1, (heads, -1))
+        if len(chosen) == heads:
+            return products(split, matrix, offset).flatten(-2)
+        out = split.to(matrix.dtype, copy=True)
+        out[..., chosen, :] = products(split[..., chosen, :], matrix, offset)
+        return out.flatten(-2)
 
     return change
 
@@ -47,12 +65,7 @@ def vector_change(gains: GainSet, mean: MeanRule, values: Tensor) -> Change:
     """A write or an embedding → the same, changed."""
     matrix = gains.matrix(values)
     offset = gains.offset(matrix, mean)[0]
-
-    def change(x: Float[Tensor, "*token d"]) -> Float[Tensor, "*token d"]:
-        with multiplying("float32", x.device):
-            return F.linear(x.to(matrix.dtype), matrix[0], offset)
-
-    return change
+    return lambda x: product(x, matrix[0], offset)
 
 
 def _reaching(changes: dict[Block, Change]) -> Reach | None:

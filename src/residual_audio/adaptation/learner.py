@@ -56,7 +56,7 @@ class SharedLearner:
     """Runs ``streams`` to their embeddings, every core with its own part of a batch; gradients add up in the order of the parts.
 
     ``ready(encoder)`` is entered around every run of a part; here it does nothing, and the encoder runs as it is.
-    ``precision``: of products that a gradient goes through; ``embed`` is exact whatever it is, and sees all tokens.
+    ``precision``: of products. ``embed`` sees all tokens.
     """
 
     precision = "float32"
@@ -102,8 +102,8 @@ class SharedLearner:
 
     def embed(self, rows: Rows) -> Float[Tensor, "row d"]:
         def run(encoder: Encoder, part: Rows) -> Tensor:
-            with self.judged(encoder):
-                return self.streams.embed(part, encoder=encoder)
+            with self.judged(encoder), multiplying(self.precision, encoder.device):
+                return self.streams.embed(part, encoder=encoder).to(encoder.dtype)
 
         return torch.cat(self.cores.map(run, self._split(rows)))
 

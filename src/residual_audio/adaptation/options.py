@@ -183,7 +183,7 @@ class EncoderLoop(Loop):
     """The loop of what runs the encoder at every step."""
 
     precision: str = option(
-        "float32", "Of products while learning: float32, bf16, or auto (bf16 where this machine is faster with it). Judged in float32.",
+        "float32", "Of products while learning: float32, bf16, or auto (bf16 where this machine is faster with it). Tests run in float32.",
         choices=("float32", "bf16", "auto"),
     )  # fmt: skip
 

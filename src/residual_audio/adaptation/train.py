@@ -26,9 +26,8 @@ Epoch = dict[str, float]
 @dataclass(frozen=True)
 class Training:
     """How parameters are learned. ``decay`` pulls towards their neutral value or their start (gains: one), ``l1`` towards zero;
-    ``rate=None``: find one. ``weight_decay`` is the optimiser's own, which pulls towards zero. ``precision``: of the products of a step;
-    the stopping part is always judged in float32. ``drop_tokens``: the share of a clip's tokens that a step leaves out; nothing is judged
-    without them."""
+    ``rate=None``: find one. ``weight_decay`` is the optimiser's own, which pulls towards zero. ``precision``: of products, in steps and
+    on the stopping part. ``drop_tokens``: the share of a clip's tokens that a step leaves out; nothing is judged without them."""
 
     epochs: int = 40
     patience: int = 6

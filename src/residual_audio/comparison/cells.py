@@ -26,7 +26,7 @@ from ..evaluation.metrics import outcome
 from ..extraction.extract import differences
 from ..extraction.store import Store, StoreError
 from ..options import option_specs
-from .elsewhere import Elsewhere
+from .elsewhere import Elsewhere, in_short
 from .memory import watched_memory
 from .protocol import Protocol
 from .rows import Row
@@ -107,12 +107,15 @@ def adapt_fold(
     used = np.union1d(work.parts.seen, work.parts.test)
     if not work.there(store, work.embeddings):
         learned, facts = run_method(work, task, recipe, protocol)
-        facts |= elsewhere.measured(learned, work.fold)
+        measured = elsewhere.measured(learned, work.fold)
+        facts |= measured
         every = None if learned.scores is not None else embedded(learned, task)
         left: dict[str, Tensor] = {"embeddings": every[used]} if every is not None else {"scores": learned.scores}  # type: ignore[dict-item]
-        scaled = {tau: learned.scaled(tau) for tau in parse_strengths(protocol.strengths)} if learned.scaled is not None else {}
-        left |= {f"embeddings{i}": embedded(part, task)[used] for i, part in enumerate(scaled.values())}
-        costs = [{"tau": tau, **elsewhere.costs(part, work.fold)} for tau, part in scaled.items()]
+        costs = []
+        for i, tau in enumerate(parse_strengths(protocol.strengths) if learned.scaled is not None else ()):
+            part = learned if tau == 1 else learned.scaled(tau)
+            left[f"embeddings{i}"] = left["embeddings"].clone() if tau == 1 else embedded(part, task)[used]
+            costs.append({"tau": tau, **in_short(measured if tau == 1 else elsewhere.measured(part, work.fold))})
         about: dict[str, Any] = {"facts": facts, "ways": costs, "history": learned.history, "options": recorded, "method": work.method}
         about |= {"stopping": on_stopping_part(work, task, learned, every)}
         write(store, work.embeddings, left, {**about, "parts": work.digest})

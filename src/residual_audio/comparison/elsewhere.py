@@ -64,9 +64,10 @@ class Elsewhere:
             facts["novel_right"] = right.astype(int).tolist()
         return facts
 
-    def costs(self, learned: Adaptation, fold: int) -> dict[str, float]:
-        """The same without the clips one by one."""
-        return {name: value for name, value in self.measured(learned, fold).items() if not isinstance(value, list)}
+
+def in_short(measured: dict[str, Any]) -> dict[str, float]:
+    """What was measured, without the clips one by one."""
+    return {name: value for name, value in measured.items() if not isinstance(value, list)}
 
 
 def harmonic(base: float, novel: float) -> float:

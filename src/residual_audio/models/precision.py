@@ -14,13 +14,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import torch
 
 from ..options import OptionError
 from ..writing import drafted
+from .batched import BatchedAttention
 
 PRECISIONS = ("float32", "bf16", "auto")
 # bfloat16 pays where its products take at most this part of float32's time: casting to and fro costs something too.
@@ -142,5 +143,12 @@ def unrounded(x: torch.Tensor) -> torch.dtype:
 @contextmanager
 def multiplying(precision: str, device: torch.device) -> Iterator[None]:
     """Inside, products of this thread run in the precision; norms, softmax and sums stay in float32, as autocast has it."""
-    with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+    narrow = precision == "bf16"
+    batched = BatchedAttention() if narrow and device.type == "cpu" else nullcontext()
+    with torch.autocast(device.type, torch.bfloat16, enabled=narrow), batched:
         yield
+
+
+def narrowed(device: torch.device) -> bool:
+    """Whether this thread is inside ``multiplying`` in bfloat16."""
+    return torch.is_autocast_enabled(device.type)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
 from matplotlib.transforms import Bbox
 
 from .accuracy_vs_parameters import name_points
@@ -58,6 +59,8 @@ def plot(
     room = max(4.0, 0.15 * np.ptp(x)), max(4.0, 0.12 * (np.nanmax(high) - np.nanmin(low)))
     axes.set_xlim(max(-2.0, x.min() - room[0]), min(104.0, x.max() + room[0]))
     axes.set_ylim(max(0.0, np.nanmin(low) - room[1]), min(104.0, np.nanmax(high) + room[1]))
+    for axis in (axes.xaxis, axes.yaxis):  # room beyond 100 % is for markers, not for numbers
+        axis.set_major_locator(FixedLocator([tick for tick in axis.get_majorticklocs() if 0 <= tick <= 100]))
     axes.axvline(x[0], color=GREY, linewidth=0.5, linestyle=":", zorder=1)
     for i in range(len(rows)):
         marker = look.markers[i] if look.handles else "o"
