@@ -98,6 +98,23 @@ def test_weights_that_change_are_narrowed_anew_and_copies_are_their_own(sound_fi
     assert off(narrow.embed(sound_files[:3]), before) > 1e-3
 
 
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_weights_that_change_behind_torchs_back_are_seen(precision, sound_files):
+    """peft merges through ``.data``, which torch does not count: the fused Q, K, V of float32 and the copies of bf16 must be made anew."""
+    encoder = load_encoder("tiny", precision=precision)
+    features, longer = first_windows(encoder, sound_files[:2])
+    attention = encoder.module.get_submodule(f"{encoder.sites[-1].attention}.self")
+    with torch.inference_mode():
+        before = encoder.encode(features, longer)
+    for layer in (attention.query, attention.value):
+        layer.weight.data += 0.2 * torch.randn(layer.weight.shape, generator=torch.Generator().manual_seed(0))
+    fresh = copied(encoder)
+    with torch.inference_mode():
+        after, expected = encoder.encode(features, longer), fresh.encode(features, longer)
+    assert off(after, before) > 0.01
+    assert torch.equal(after, expected)
+
+
 def test_gradients_go_through(sound_files):
     exact, narrow = load_encoder("tiny"), load_encoder("tiny", precision="bf16")
     features, longer = first_windows(exact, sound_files)

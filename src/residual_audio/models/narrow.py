@@ -23,13 +23,22 @@ NARROW = torch.bfloat16
 TEXT_SIDE = ("text_model.", "text_projection.")
 # A convolution that reads the features themselves has few products, and what it rounded would reach everything.
 FEATURE_CHANNELS = 4
-# Which weights were prepared: their places in memory and how often they were changed there.
-State = tuple[tuple[int, int], ...]
+# Which weights were prepared: their places in memory, how often they were changed there, and a sample of what they hold.
+State = tuple[tuple[int, int, float], ...]
+SAMPLED = 64
 
 
 def state_of(*weights: Tensor) -> State:
-    """Differs when a weight was replaced or changed."""
-    return tuple((w.data_ptr(), w._version) for w in weights)
+    """Differs when a weight was replaced or changed, also through ``.data``, which torch does not count (peft merges so): on a CPU, where
+    looking costs little, by a sample of its numbers."""
+    return tuple((w.data_ptr(), w._version, _sample(w)) for w in weights)
+
+
+def _sample(weight: Tensor) -> float:
+    if weight.device.type != "cpu":
+        return 0.0
+    flat = weight.detach().reshape(-1)
+    return float(flat[:: max(1, len(flat) // SAMPLED)].sum())
 
 
 def narrow_weights(layer: nn.Linear | nn.Conv1d | nn.Conv2d) -> tuple[Tensor, Tensor | None]:
