@@ -72,6 +72,20 @@ def test_the_form_does_what_the_adapter_did(encoder, data, bases, was, kept, tau
     assert "by a test" in str(found.notes[BEGIN])
 
 
+def test_matrices_inside_the_leading_axes_go_on_there(encoder, data, bases):
+    """Those of MLPs too, whose axes become those of the adapter."""
+    rng, sets = np.random.default_rng(6), []
+    for place, basis in bases(np.arange(0, 36, 2)):
+        one = gain_set(place, basis, Shape("mixing", kept=6))
+        sets.append(replace(one, values=one.values.new_tensor(rng.normal(0, 0.4, one.values.shape)), tau=0.5))
+    begin = ResiDual(tuple(sets), notes={"made": "by a test"})
+    start = ResiDual(tuple(gain_set(p, b, Shape("mixing")) for p, b in bases(np.arange(1, 36, 2))))
+    assert any(one.axes.shape[1] < one.axes.shape[2] for one in start.sets), "no unit is changed in a part of its axes"
+    found, expected = embedded(encoder, begun(start, begin), data), embedded(encoder, begin, data)
+    assert (embedded(encoder, start, data) - expected).abs().max() > 0.01
+    torch.testing.assert_close(found, expected, atol=2e-5, rtol=0)
+
+
 def test_what_is_learned_of_a_head_leaves_its_neighbours_neutral(encoder, bases):
     place, basis = next((p, b) for p, b in bases(np.arange(36)) if p.kind == "heads")
     one = gain_set(place, basis)

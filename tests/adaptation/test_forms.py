@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from residual_audio.adaptation.adapter import DIGEST, load_adapter, save_adapter
 from residual_audio.adaptation.directions import directions
-from residual_audio.adaptation.forms import FORMS, MOST, form_of
+from residual_audio.adaptation.forms import FORMS, WIDE
 from residual_audio.adaptation.gain import GainSet, Shape, gain_set
 from residual_audio.adaptation.learner import GainLearner
 from residual_audio.adaptation.options import OptionError
@@ -106,20 +106,36 @@ def test_a_start_is_that_of_gains(form):
     torch.testing.assert_close(made.matrix(), torch.diag(torch.tensor([1.0, 1.0, 0.0, 0.0])).expand(2, 4, 4))
 
 
-def test_which_form_a_place_gets():
-    wide = int(MOST**0.5)
-    assert form_of("heads", 10 * wide, "mixing").name == "mixing"
-    assert [form_of("mlps", k, "mixing").name for k in (wide, wide + 1)] == ["mixing", "gains"]
-    assert form_of("mlps", wide + 1, "mixing", "axes").name == "axes"
-    assert form_of("mlps", 1000, "scalar").name == "scalar"
-    basis = Basis(torch.eye(100)[None], torch.ones(1, 100), torch.zeros(1, 100))
-    made = {kept: gain_set(Place("mlps", ((0, 0),)), basis, Shape("mixing", retain=kept)) for kept in (8, None)}
-    assert [(m.form, m.count, m.truncated) for m in made.values()] == [("mixing", 64, True), ("gains", 100, False)]
+def test_what_is_changed_of_units_that_are_no_heads():
+    """Matrices are inside the leading axes, gains on all; what is asked for holds, for all units or for wide ones alone."""
+    d = 2 * WIDE
+    basis = Basis(torch.eye(d).expand(1, d, d), torch.arange(d, 0, -1.0)[None], torch.zeros(1, d))
+
+    def made(kind: str, *form: str, **shape):
+        one = gain_set(Place(kind, ((0, 0),), (0,) if kind == "heads" else ()), basis, Shape(*form, **shape))
+        return one.form, one.axes.shape[1], one.count
+
+    assert made("heads", "mixing") == ("mixing", d, d * d)
+    assert made("mlps", "mixing") == ("mixing", WIDE, WIDE**2)
+    assert made("blocks", "axes") == ("axes", WIDE, WIDE * (WIDE + 1) // 2)
+    assert made("mlps", "gains") == ("gains", d, d)
+    assert made("mlps", "scalar") == ("scalar", d, 1)
+    assert made("mlps", "mixing", "gains") == ("gains", d, d)
+    assert made("mlps", "mixing", kept=5) == made("heads", "mixing", kept=5) == ("mixing", 5, 25)
+    assert made("mlps", "mixing", kept=5, wide_kept=7) == ("mixing", 7, 49)
+    assert made("heads", "mixing", kept=5, wide_kept=7) == ("mixing", 5, 25)
+    assert made("mlps", "mixing", retain=d) == ("mixing", d, d * d)
+    assert made("mlps", "mixing", band=(3, 4)) == ("mixing", 2, 4)
 
 
 def test_options_that_contradict_each_other_are_told():
     with pytest.raises(OptionError, match="--kept lets other axes pass"):
         Recipe(kept=3, retain=3).check(["residual"])
+    for option in ({"retain": 3}, {"components": "2-3"}):
+        with pytest.raises(OptionError, match="--wide-kept goes with --kept"):
+            Recipe(wide_kept=3, **option).check(["residual"])
+    with pytest.raises(OptionError, match=r"--wide-kept: 1\.5 is neither"):
+        Recipe(wide_kept=1.5).check(["residual"])
     with pytest.raises(OptionError, match="--start: a scalar has no axis"):
         Recipe(form="scalar", start=0.9).check(["residual"])
     with pytest.raises(OptionError, match="--start does nothing for scalar"):

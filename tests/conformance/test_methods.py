@@ -20,7 +20,7 @@ from residual_audio.options import OptionError, option_specs
 
 GIVEN = {"units": "S3B1 heads", "epochs": 3, "rate": 0.1, "batch_size": 32}
 # A value of each option that is not its default, where None or the default would not do.
-OTHER = {"kept": 4, "retain": 4, "wide_form": "axes", "start": 0.9, "by": "ablation", "top": 8, "logit_scale": 5.0}
+OTHER = {"kept": 4, "retain": 4, "wide_form": "axes", "wide_kept": 8, "start": 0.9, "by": "ablation", "top": 8, "logit_scale": 5.0}
 
 
 def recipe_for(method, **more):

@@ -43,6 +43,11 @@ def needs_matrix(begin: ResiDual) -> bool:
     return any(gains_of(one) is None for one in begin.sets)
 
 
+def has_wide_gains(begin: ResiDual) -> bool:
+    """Whether it has gains where matrices would be learned inside the leading axes only."""
+    return any(one.place.kind != "heads" and gains_of(one) is not None for one in begin.sets)
+
+
 def gains_of(one: GainSet) -> Float[Tensor, "unit axis"] | None:
     """What it multiplies its axes by, where that is all that it does; its strength included."""
     if one.truncated or one.form not in ("gains", "scalar"):
@@ -68,18 +73,24 @@ def begun(start: ResiDual, begin: ResiDual) -> ResiDual:
 
 
 def unit(fresh: GainSet, i: int, found: tuple[GainSet, int] | None, label: str) -> Parts:
-    """One unit as it starts: neutral, or with the adapter's mean and either its axes and gains, or its matrix along the fresh axes."""
+    """One unit as it starts: neutral, or with the adapter's mean and either its axes and numbers, or its matrix along the fresh axes."""
     axes, mean, variance, values = fresh.axes[i], fresh.mean[i], fresh.variance[i], fresh.values[i]
     if found is None:
         return axes, mean, variance, values
     (begin, j), form, (k, d) = found, FORMS[fresh.form], axes.shape
     gain, mean = gains_of(begin), begin.mean[j].to(mean)
-    if gain is not None and form.start is not None and gain.shape[1] <= k and not fresh.truncated:
-        own = begin.axes[j].double().to(axes.device)
-        own = torch.cat([own, torch.linalg.qr(own.mT, mode="complete").Q.mT[len(own) : k]])
+    own = begin.axes[j].double().to(axes.device)
+    if len(own) <= k and not fresh.truncated and not begin.truncated:
+        known = len(own)
+        own = torch.cat([own, torch.linalg.qr(own.mT, mode="complete").Q.mT[known:k]])
         spread = ((own @ axes.double().mT).square() * variance.double()).sum(-1)
-        every = torch.cat([gain[j].to(own), own.new_ones(k - gain.shape[1])])
-        return own.to(axes), mean, spread.to(variance), form.start(every[None])[0].to(values)
+        if gain is not None and form.start is not None:
+            every = torch.cat([gain[j].to(own), own.new_ones(k - known)])
+            return own.to(axes), mean, spread.to(variance), form.start(every[None])[0].to(values)
+        if form.name == "mixing":
+            inside = own.new_zeros(k, k)
+            inside[:known, :known] = begin.tau * begin.inside()[j].to(own)
+            return own.to(axes), mean, spread.to(variance), inside.flatten().to(values)
     if form.name == "mixing" and k == d and not fresh.truncated:
         change = begin.matrix()[j].double().to(axes.device) - torch.eye(d, dtype=torch.float64, device=axes.device)
         return axes, mean, variance, (axes.double() @ change @ axes.double().mT).flatten().to(values)

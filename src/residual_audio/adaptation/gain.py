@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..options import OptionError
 from ..spectra import Basis
-from .forms import FORMS, form_of
+from .forms import FORMS, Form
 from .select import Place
 
 MeanRule = Literal["keep", "drop"]
@@ -115,8 +115,9 @@ def starting_gains(basis: Basis, axes: int, start: float | None) -> Float[Tensor
 
 @dataclass(frozen=True)
 class Shape:
-    """What of a basis is changed and how: the ``form`` of heads, that of ``wide`` places, how many axes are ``kept`` or, with the others
-    dropped, ``retain``-ed, and where gains ``start``. ``band``: only the axes from the first to the last of it, counted from one."""
+    """What of a basis is changed and how: the ``form`` of heads, that of ``wide`` places where it is another, how many axes are ``kept``
+    or, with the others dropped, ``retain``-ed, and where gains ``start``. ``band``: only the axes from the first to the last of it, counted
+    from one. ``wide_kept``: how many of wide places, where others; if nothing is said, a matrix there is inside the leading ones."""
 
     form: str = "gains"
     wide: str | None = None
@@ -124,16 +125,32 @@ class Shape:
     retain: int | float | None = None
     start: float | None = None
     band: tuple[int, int] | None = None
+    wide_kept: int | float | None = None
+
+    def form_of(self, place: Place) -> Form:
+        """Of heads, or of a place that is wide."""
+        return FORMS[self.form if place.kind == "heads" else self.wide or self.form]
+
+    def changed(self, place: Place, basis: Basis) -> tuple[int, int]:
+        """The first and the last axis of a place that are changed, counted from one."""
+        if self.band is not None:
+            return self.band
+        kept = self.kept if self.retain is None else self.retain
+        if place.kind == "heads":
+            return 1, kept_axes(basis, kept)
+        if self.wide_kept is None and kept is None:
+            return 1, self.form_of(place).wide_axes(basis.variance.shape[-1])
+        return 1, kept_axes(basis, kept if self.wide_kept is None else self.wide_kept)
 
 
 def gain_set(place: Place, basis: Basis, shape: Shape = Shape()) -> GainSet:
     """The numbers of a form at their start, on the leading axes of a basis, or on those of a band."""
-    first, last = (1, kept_axes(basis, shape.kept if shape.retain is None else shape.retain)) if shape.band is None else shape.band
+    first, last = shape.changed(place, basis)
     if first > (known := basis.variance.shape[-1]):
         raise OptionError(f"--components: {place.label} has {known} axes, none from {first} on")
     changed = slice(first - 1, last)
     axes, variance = basis.axes[:, changed], basis.variance[:, changed]
-    form = form_of(place.kind, axes.shape[1], shape.form, shape.wide)
+    form = shape.form_of(place)
     if shape.start is None or form.start is None:
         values = torch.full((len(variance), form.count(axes.shape[1])), form.neutral, dtype=basis.axes.dtype)
     else:

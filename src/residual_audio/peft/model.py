@@ -9,7 +9,6 @@ from typing import Any
 from peft.tuners.tuners_utils import BaseTuner, check_target_module_exists
 from torch import Tensor, nn
 
-from ..adaptation.forms import form_of
 from ..adaptation.gain import TENSORS, Shape
 from ..adaptation.modules import in_text_tower, same_layer
 from ..adaptation.validate import AdapterError, check_tensors, tensor_problem
@@ -59,15 +58,7 @@ class ResiDualModel(BaseTuner):
                 layer: Any = model.get_submodule(name)
                 layer = layer.get_base_layer() if isinstance(layer, ResiDualLayer) else layer
                 if side == "writes":
-                    width = layer.out_features
-                    yield {
-                        "side": side,
-                        "modules": [name],
-                        "heads": [],
-                        "d_head": None,
-                        "form": form_of("mlps", width, config.form).name,
-                        **common,
-                    }
+                    yield {"side": side, "modules": [name], "heads": [], "d_head": None, "form": config.form, **common}
                     continue
                 width = config.d_head or head_width(model, name)
                 if layer.in_features % width:
@@ -90,7 +81,10 @@ class ResiDualModel(BaseTuner):
             self._replace_module(parent, target_name, layer, target)
         for place in peft_config.places or ():
             if current_key in place["modules"]:
-                layer.add(adapter_name, place, Shape(place["form"], place["form"], peft_config.kept), peft_config.mean)
+                # What a truncated write does not keep is dropped: without a number, all of it is kept.
+                base: Any = layer.get_base_layer()
+                wide = base.out_features if peft_config.truncated and peft_config.kept is None else None
+                layer.add(adapter_name, place, Shape(place["form"], kept=peft_config.kept, wide_kept=wide), peft_config.mean)
         layer.set_adapter(self.active_adapters, inference_mode=peft_config.inference_mode)
 
     @classmethod

@@ -16,8 +16,8 @@ from ...registry import Registry
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Outside heads, a form holds up to so many numbers per unit (a 64 × 64 matrix); wider units get gains.
-MOST = 64 * 64
+# Outside heads, a matrix is learned inside so many leading axes where nothing else is asked for (docs/results/trials.md); gains on all.
+WIDE = 32
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,9 @@ class Form:
     scale: float = 1.0
     order: int = 50
 
+    def wide_axes(self, axes: int) -> int:
+        """How many leading axes of a unit that is no head are changed, where nothing else is asked for."""
+        return min(axes, WIDE) if self.count(axes) > axes else axes
+
 
 FORMS: Registry[Form] = Registry("form", __name__, OptionError)
-
-
-def form_of(kind: str, axes: int, form: str, wide: str | None = None) -> Form:
-    """The form of a place with so many kept axes: ``form`` for heads; for others ``wide``, or ``form`` where it is small, or gains."""
-    if kind == "heads":
-        return FORMS[form]
-    return FORMS[wide or (form if FORMS[form].count(axes) <= MOST else "gains")]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ...options import OptionError, option
 from ..defaults import FORM
-from ..forms import FORMS
-from ..options import Axes, Basis, GainLoop, Ranked, Retained, Started
+from ..forms import FORMS, WIDE
+from ..options import Axes, Basis, GainLoop, Ranked, Retained, Started, check_axes
 from . import method
 
 if TYPE_CHECKING:
@@ -24,9 +24,19 @@ class FixedOptions(GainLoop, Basis, Axes, Ranked, Retained):
 
     wide_form: str | None = option(
         None,
-        "Form of MLPs and all that is no head; default: that of heads where a unit has at most 4,096 numbers, else gains.",
+        "Form of MLPs and all else that is no head; default: that of heads.",
         choices=tuple(FORMS),
     )
+    wide_kept: int | float | None = option(
+        None, f"Axes of MLPs and all else that is no head that are changed, as with --kept; default: --kept, or else {WIDE} of a matrix "
+        "and all of gains.",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_axes("--wide-kept", self.wide_kept)
+        if self.wide_kept is not None and (self.retain is not None or self.components is not None):
+            raise OptionError("--wide-kept goes with --kept; --retain and --components are of all units")
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,7 @@ def places_of(task: FoldTask, options: Ranked, towards: str) -> list[Place]:
 
 def learned_form(task: FoldTask, options: FixedOptions, form: str, *, random: bool = False) -> Adaptation:
     """Learn a form on the axes that the options ask for, or on ``random`` ones."""
-    from ..beginning import begun
+    from ..beginning import begun, has_wide_gains
     from ..gain import Shape
     from ..starting import at_work, bases_of, starting
     from ..train import train_gains
@@ -66,7 +76,10 @@ def learned_form(task: FoldTask, options: FixedOptions, form: str, *, random: bo
     places = places_of(task, options, options.towards)
     bases = bases_of(task, places, options.level, options.basis)
     first = options.start if isinstance(options, StartedOptions) else None
-    shape = Shape(form, options.wide_form, options.kept, options.retain, first, options.band)
+    wide = options.wide_form
+    if wide is None and task.begin is not None and has_wide_gains(task.begin):
+        wide = "gains"
+    shape = Shape(form, wide, options.kept, options.retain, first, options.band, options.wide_kept)
     notes: dict[str, object] = {"units": options.units, "form": form, "level": options.level, "basis": options.basis}
     notes["axes"] = "random" if random else "principal"
     if options.components is not None:
