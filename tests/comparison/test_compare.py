@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 from sklearn.neighbors import NearestCentroid
 from transformers import ClapModel
 
@@ -113,6 +115,20 @@ def test_another_recipe_is_not_mixed_in(encoder, data, tmp_path):
     with pytest.raises(EvaluationError, match="no method is named"):
         compare(encoder, small, tmp_path / "x", [])
     assert not (tmp_path / "x").exists(), "a comparison that cannot begin claims its folder"
+
+
+def test_cells_of_a_version_that_knew_fewer_options_are_not_mixed_in(encoder, data, tmp_path):
+    """What an option does by default now may not have been done then."""
+    small = data.limited(60)
+    compare(encoder, small, tmp_path, ["plain", "scalar"], RECIPE)
+    for path in (tmp_path / "comparison" / "cells").glob("scalar-*"):
+        with safe_open(path, "pt") as file:
+            said, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        options = json.loads(said["options"])
+        del options["wide_kept"]
+        save_file(tensors, path, {**said, "options": json.dumps(options)})
+    with pytest.raises(StoreError, match=r"scalar made with other options.*\n  wide_kept: unknown then → None"):
+        compare(encoder, small, tmp_path, ["plain", "scalar"], RECIPE)
 
 
 def test_adapting_and_another_dataset(encoder, data, tmp_path):

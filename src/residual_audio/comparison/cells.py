@@ -195,7 +195,12 @@ def check_options(store: Store, recorded: dict[str, dict[str, Any]]) -> None:
         for name in store.names(folder):
             said = header(store, f"{folder}/{name}")
             method = said.get("method")
-            changed = differences(with_later_ones(method, said.get("options", {})), recorded[method]) if method in recorded else []
+            if method not in recorded:
+                continue
+            before, now = with_later_ones(method, said.get("options", {})), recorded[method]
+            changed = differences(before, now)
+            # An option that the version of then did not know: what it does by default now was not done then.
+            changed += [f"{option}: unknown then → {now[option]}" for option in now if option not in before]
             if changed:
                 raise StoreError(
                     f"{store.address} holds cells of {method} made with other options, and they are not mixed:\n  "
