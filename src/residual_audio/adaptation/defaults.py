@@ -2,7 +2,7 @@
 
 UNITS = "last heads mlps"
 FORM = "mixing"
-RATE = 0.1
+RATE = 0.2
 DECAY = 1e-6
 EPOCHS = 40
 PATIENCE = 6
