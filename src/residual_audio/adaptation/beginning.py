@@ -94,4 +94,5 @@ def unit(fresh: GainSet, i: int, found: tuple[GainSet, int] | None, label: str) 
     if form.name == "mixing" and k == d and not fresh.truncated:
         change = begin.matrix()[j].double().to(axes.device) - torch.eye(d, dtype=torch.float64, device=axes.device)
         return axes, mean, variance, (axes.double() @ change @ axes.double().mT).flatten().to(values)
-    raise OptionError(f"--begin: what it does to {label} cannot be said by {fresh.form}; use --form mixing with all axes, --wide-form too")
+    wide = "" if fresh.place.kind == "heads" else f" --wide-form mixing --wide-kept {d}"
+    raise OptionError(f"--begin: what it does to {label} cannot be said by {fresh.form} on {k} of {d} axes; use --form mixing{wide}")
