@@ -85,7 +85,7 @@ def main() -> None:
         checkpoint = full_size_checkpoint(Path(folder) / "model")
         paths = write_sounds(Path(folder) / "sounds", args.clips, seconds=10.0, rate=48_000)
         waves = [soundfile.read(p, dtype="float32")[0] for p in paths]
-        for units in ("S2 S3 heads", "S3 heads"):
+        for units in ("S2 S3 heads", "S3 heads", "S2 S3 heads mlps"):
             encoder = load_encoder(checkpoint)
             places = choose_places(encoder.units, units)
             streams = cache_streams(encoder, list(paths), first_block(encoder, places))
@@ -95,14 +95,16 @@ def main() -> None:
             lesson = Lesson(rows, rows[:0], targets, CLASSES, Objective(directions, False, encoder.logit_scale))
             ours = {form: Ours(GainLearner(made, streams), lesson) for form, made in by_form.items()}
             loops = {
-                "papers' loop, weights frozen": PapersLoop(checkpoint, waves, residual, directions, encoder.logit_scale, True),
-                "papers' loop, weights not frozen": PapersLoop(checkpoint, waves, residual, directions, encoder.logit_scale, False),
+                f"papers' loop, weights {how}": PapersLoop(checkpoint, waves, residual, directions, encoder.logit_scale, how == "frozen")
+                for how in ("frozen", "not frozen")
+                if "mlps" not in units  # their loop changes heads
             }
             runs = {name: lambda loop=loop: loop.epoch(batches, targets) for name, loop in loops.items()}
             runs |= {f"ours, {form}": lambda one=one: one.epoch(batches) for form, one in ours.items()}
             best = alternate(runs, args.rounds)
             size = streams.values.nbytes / args.clips / 2**20
-            print(f"\n{units}: {residual.trained:,} gains; streams of {size:.2f} MiB per clip, made once")
+            trained = ", ".join(f"{form} {made.trained:,}" for form, made in by_form.items())
+            print(f"\n{units}: {trained} numbers; streams of {size:.2f} MiB per clip, made once")
             for name, seconds in best.items():
                 gains = best[f"ours, {FORMS[0]}"]
                 ratio = (
