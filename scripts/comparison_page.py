@@ -207,11 +207,9 @@ def moved(figure: Path, page: Path, folder: str) -> Path:
 
 
 def among_axes(options: dict) -> str:
-    """How a row of several comparisons says which axes were changed."""
-    words = [
-        f"{options[name]} axes{end}" for name, end in (("kept", ""), ("retain", ", the others dropped")) if options.get(name) is not None
-    ]
-    return f", {words[0]}" if words else ""
+    """How a row of several comparisons says what was changed, and on which axes."""
+    said = (("kept", "{} axes"), ("retain", "{} axes, the others dropped"), ("wide_form", "{} on MLPs"))
+    return "".join(f", {words.format(options[name])}" for name, words in said if options.get(name) is not None)
 
 
 def together(folders: list[Path], page: Path) -> str:
