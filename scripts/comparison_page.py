@@ -173,9 +173,11 @@ def chosen(folder: Path) -> str:
 
 
 def selection(settings: dict) -> str:
-    """The units that the compared methods adapt."""
-    found = [options["units"] for options in settings["methods"].values() if "units" in options]
-    return ", ".join(dict.fromkeys(found)) or "no units"
+    """The units that the compared methods adapt, and how MLPs are changed where that was given."""
+    methods = settings["methods"].values()
+    found = [options["units"] for options in methods if "units" in options]
+    wide = [f"{options['wide_form']} on MLPs" for options in methods if options.get("wide_form")]
+    return ", ".join(dict.fromkeys([*found, *wide])) or "no units"
 
 
 def part(folder: Path, page: Path) -> str:
