@@ -139,7 +139,19 @@ def plane(folder: Path) -> tuple[pd.DataFrame, str]:
         said.append(
             f"- At least as good at both as `{form}` at τ = {best.tau:g} ({percent(best.accuracy)} / {percent(best.other)}): {who}."
         )
+        said += [line for rival in over.method[over.tau == best.tau] if (line := on_the_plane(folder, form, rival)) and best.tau == 1]
     return shown, "\n".join([*said, *cheap(table, learned)])
+
+
+def on_the_plane(folder: Path, form: str, rival: str) -> str:
+    """Whether a rival whose point is not below a form's is beyond chance on either axis, at full strength."""
+    elsewhere = read(folder, "elsewhere")
+    task, cost = difference(read(folder, "paired"), rival, form), difference(elsewhere, rival, form) if len(elsewhere) else None
+    if task is None or cost is None:
+        return ""
+    ahead = "is ahead on the task" if task.low > 0 else "is ahead elsewhere" if cost.low > 0 else "is level with it on both"
+    so = "so it dominates" if task.low > 0 or cost.low > 0 else "so neither dominates the other beyond chance"
+    return f"- `{rival}` against `{form}`, paired: {points(task)} on the task, {points(cost)} elsewhere: it {ahead}, {so}."
 
 
 def cheap(table: pd.DataFrame, learned: pd.DataFrame) -> list[str]:

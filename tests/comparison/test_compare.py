@@ -138,6 +138,17 @@ def test_adapting_and_another_dataset(encoder, data, tmp_path):
     elsewhere = comparison.summary.set_index("method").other
     assert elsewhere["plain"] == pytest.approx(zero_shot(encoder, other).outcome.correct.mean())
     assert elsewhere["gains"] != elsewhere["plain"]
+    paired = comparison.tables["comparison_elsewhere"].set_index(["method", "against"]).loc[("gains", "plain")]
+    assert paired.difference == pytest.approx(elsewhere["gains"] - elsewhere["plain"])
+    # As many resamples of the clips (each is a group of its own), drawn by numpy.
+    folds = comparison.cells.fold.nunique()
+    rights = [np.zeros(len(other)) for _ in range(2)]
+    for name in (tmp_path / "comparison" / "cells").glob("*.safetensors"):
+        facts, (method, *_) = (json.loads(safe_open(name, "pt").metadata()[key]) for key in ("facts", "cell"))
+        rights[method == "gains"] += np.array(facts["other_right"]) / folds
+    drawn = np.random.default_rng(1).integers(len(other), size=(4000, len(other)))
+    low, high = np.quantile((rights[1] - rights[0])[drawn].mean(1), [0.025, 0.975])
+    assert (paired.low, paired.high) == (pytest.approx(low, abs=0.02), pytest.approx(high, abs=0.02))
     assert list(comparison.summary.trained) == [0, 32 * encoder.units.d_head[3]]
     costs = comparison.cells.groupby("method").seconds.sum()
     assert costs["gains"] > costs["plain"] > 0

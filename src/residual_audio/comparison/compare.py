@@ -144,7 +144,8 @@ def compare(
                 finished(1)
         cells = [work.cell(row) for work in plan for row in work.rows]
         unseen = elsewhere.novel.dataset if elsewhere.novel else None
-        tables = gather(store, cells, setting.dataset, rows, repeats, seed, protocol.margin, unseen)
+        second = elsewhere.other.dataset if elsewhere.other else None
+        tables = gather(store, cells, setting.dataset, rows, repeats, seed, protocol.margin, unseen, second)
         store.write_json("run.json", {**store.read_json("run.json"), "status": "complete"})
     settings = {**choices, "repeats": repeats, "methods": recorded, "rows": {r.name: [r.method, r.classifier] for r in rows}}
     errors = setting.errors | (elsewhere.novel.errors if elsewhere.novel else {})

@@ -52,12 +52,14 @@ class Elsewhere:
     novel: Setting | None = None
 
     def measured(self, learned: Adaptation, fold: int) -> dict[str, Any]:
-        """Accuracy on each; ``novel_right``: of every novel clip of the fold, in their order, ``novel_clips`` in number."""
+        """Accuracy on each; ``other_right``: of every clip of the second dataset; ``novel_right``: of every novel clip of the fold, in their
+        order, ``novel_clips`` in number."""
         facts: dict[str, Any] = {}
         if learned.embed is None:
             return facts
         if self.other is not None:
-            facts["other"] = float(right_elsewhere(self.other, learned).mean())
+            right = right_elsewhere(self.other, learned)
+            facts |= {"other": float(right.mean()), "other_right": right.astype(int).tolist()}
         if self.novel is not None:
             right = right_elsewhere(self.novel, learned)[[c.fold == fold for c in self.novel.dataset.clips]]
             facts |= {"novel": float(right.mean()) if len(right) else float("nan"), "novel_clips": len(right)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..adaptation.train import training_table
 from ..data import Dataset
 from ..evaluation.metrics import outcome
 from ..evaluation.paired import MARGIN, paired_table
-from ..evaluation.significance import mean_interval
+from ..evaluation.significance import mean_interval, mean_intervals
 from ..extraction.store import Store
 from .elsewhere import harmonic
 from .rows import OWN, Row
@@ -34,17 +35,20 @@ def gather(
     seed: int,
     margin: float = MARGIN,
     novel: Dataset | None = None,
+    other: Dataset | None = None,
 ) -> dict[str, pd.DataFrame]:
     """``comparison_cells``, ``comparison_summary``, ``comparison_paired``; where something was trained ``comparison_training``, epoch by
-    epoch; of several strengths ``comparison_strength``.
+    epoch; of several strengths ``comparison_strength``; of a second dataset ``comparison_elsewhere``, methods paired on its clips.
 
-    ``names``: the cells, ``dataset``: the clips in folds, ``novel``: those of classes that nothing was adapted to.
+    ``names``: the cells, ``dataset``: the clips in folds, ``novel``: those of classes that nothing was adapted to, ``other``: those of the
+    second dataset.
     """
     rows, curves, trainings = [], [], dict[tuple[str, int, int], pd.DataFrame]()
     targets, parts = dataset.targets, {line.name: {"adaptation": line.method, "classifier": line.classifier} for line in lines}
     correct = {name: np.zeros(len(targets)) for name in parts}
     folds = np.array([c.fold for c in novel.clips]) if novel is not None else np.zeros(0)
     unseen = {name: np.zeros(len(folds)) for name in parts}
+    left: dict[str, list[np.ndarray]] = {}
     for name in names:
         with safe_open(store.reading(name), "pt") as file:
             facts, (method, fold, repeat) = json.loads(file.metadata()["facts"]), json.loads(file.metadata()["cell"])
@@ -54,6 +58,8 @@ def gather(
         correct[method][test] += right / repeats
         if (found := facts.pop("novel_right", None)) is not None:
             unseen[method][folds == fold] += np.array(found) / repeats
+        if (found := facts.pop("other_right", None)) is not None:
+            left.setdefault(parts[method]["adaptation"], []).append(np.array(found, dtype=float))
         if history:  # of several classifiers of one method the same
             adapted = parts[method]["adaptation"]
             where = pd.DataFrame({"method": adapted, "fold": fold, "repeat": repeat}, index=range(len(history)))
@@ -71,6 +77,8 @@ def gather(
     tables = {"comparison_cells": cells, "comparison_summary": pd.DataFrame(summary), "comparison_paired": paired}
     if trainings:
         tables["comparison_training"] = pd.concat(trainings.values(), ignore_index=True)
+    if other is not None and len(left) > 1:
+        tables["comparison_elsewhere"] = differences_elsewhere(left, other.groups, seed)
     strengths = strength_table(curves)
     return {**tables, "comparison_strength": strengths} if len(strengths) else tables
 
@@ -91,6 +99,16 @@ def summary_row(cells: pd.DataFrame, correct: np.ndarray, groups: Sequence[str],
         "labels": float(cells.labels.mean()) if "labels" in cells else float("nan"),
         **({"other": float(cells.other.mean())} if "other" in cells and cells.other.notna().any() else {}),
     }
+
+
+def differences_elsewhere(right: dict[str, list[np.ndarray]], groups: Sequence[str], seed: int) -> pd.DataFrame:
+    """Every method against every one before it on the same clips of the second dataset, right or wrong as a mean over what was learned in
+    the folds; intervals over groups."""
+    kept = {name: np.mean(rights, axis=0) for name, rights in right.items()}
+    pairs = list(combinations(kept, 2))
+    intervals = mean_intervals(np.stack([kept[name] - kept[against] for against, name in pairs], 1), groups, seed=seed)
+    named = pd.DataFrame([(name, against) for against, name in pairs], columns=["method", "against"])
+    return named.assign(**dict(zip(("difference", "low", "high"), intervals, strict=True)))
 
 
 def novel_columns(row: dict[str, Any], correct: np.ndarray, groups: Sequence[str], seed: int) -> dict[str, float]:
