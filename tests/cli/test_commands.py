@@ -151,12 +151,12 @@ def test_an_unread_option_is_told_before_anything_heavy_is_loaded():
 
 
 def test_the_demo_classifies_looks_inside_and_retunes(tmp_path):
-    done = run("demo", "--limit", "40", "--out", tmp_path)
+    done = run("demo", "--limit", "20", "--out", tmp_path)
     for name in ("notes", "synthetic"):
         assert name in done.stdout
         record = json.loads((tmp_path / name / "run.json").read_text())
         clips, classes = pd.read_parquet(tmp_path / name / "clips.parquet"), pd.read_csv(tmp_path / name / "tables" / "classes.csv")
-        assert len(clips) == record["clips"]["used"] == 40
+        assert len(clips) == record["clips"]["used"] == 20
         right = record["result"]["top1"]["value"]
         assert right == pytest.approx(np.average(classes.accuracy, weights=classes.clips))
         assert right > 1.5 / len(classes), f"{name}: better than chance"
