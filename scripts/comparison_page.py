@@ -1,7 +1,10 @@
 """A page of comparisons: the commands that made them, their tables, and the questions that they answer, from the files of
 `residual-audio compare`.
 
-python scripts/comparison_page.py runs/compare-timbre runs/compare-voice --title "tiny, two tasks" --out docs/results/adaptation-tiny.md
+    python scripts/comparison_page.py runs/compare-timbre runs/compare-voice --title "tiny, two tasks" --out docs/results/adaptation-tiny.md
+
+The tables that the page is made of are kept beside it, in `kept/`. A folder of them does for a run in a later call, which makes the page
+again without running anything. What the page says before its tables is written by hand, and stays.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -23,12 +28,34 @@ from residual_audio.rounding import fixed, percent
 LOST = 0.02  # of the accuracy elsewhere: what counts as next to nothing
 # Whom a form is asked to be ahead of, or level with.
 RIVALS = ("plain+probe", "lora", "finetune")
+BUSY = "Methods and parts: [adaptation](../adaptation.md). Seconds were measured on a machine that was busy with other work too."
+KEPT = [f"comparison_{name}" for name in ("summary", "paired", "strength", "cells", "elsewhere")]
 FIGURES = {"accuracy_vs_parameters": "accuracy against trained numbers", "accuracy_vs_cost": "accuracy against accuracy elsewhere"}
 
 
 def read(folder: Path, name: str) -> pd.DataFrame:
-    path = folder / "tables" / f"comparison_{name}.parquet"
-    return pd.read_parquet(path) if path.exists() else pd.DataFrame()
+    path = folder / "tables" / f"comparison_{name}.csv"
+    return pd.read_csv(path) if path.exists() else pd.DataFrame()
+
+
+def record_of(folder: Path, name: str = "comparison") -> dict:
+    """What was done, without the writer's own folders."""
+    found = json.loads((folder / f"{name}.json").read_text())
+    for place, key in ((found, "command"), (found["model"], "name"), (found["dataset"], "name"), (found["settings"], "other")):
+        place[key] = relative(place[key]) if place.get(key) else None
+    return found
+
+
+def keep(folder: Path, page: Path, name: str, tables: list[str]) -> None:
+    """What a page is made of, beside it."""
+    kept = page.parent / "kept" / folder.name
+    if folder.resolve() == kept.resolve():
+        return
+    (kept / "tables").mkdir(parents=True, exist_ok=True)
+    (kept / f"{name}.json").write_text(json.dumps(record_of(folder, name), indent=1) + "\n")
+    for path in (folder / "tables" / f"{table}.csv" for table in tables):
+        if path.exists():
+            shutil.copyfile(path, kept / "tables" / path.name)
 
 
 def points(row: pd.Series) -> str:
@@ -194,11 +221,11 @@ def selection(settings: dict) -> str:
 
 def part(folder: Path, page: Path) -> str:
     """One comparison: its command, its tables and its figures."""
-    record = json.loads((folder / "comparison.json").read_text())
+    record = record_of(folder)
     settings, data = record["settings"], record["dataset"]
     cells = read(folder, "cells")
     other = f"; elsewhere: {settings['other']}" if settings.get("other") else ""
-    text = f"\n## {relative(data['name'])}, {selection(settings)}\n\n```\n{relative(record['command'])}\n```\n\n"
+    text = f"\n## {data['name']}, {selection(settings)}\n\n```\n{record['command']}\n```\n\n"
     text += f"{data['clips']} clips, {data['classes']} classes, {cells.fold.nunique()} folds ({data['folds']}){other}. "
     text += f"All cells together took {own_rows(cells).seconds.sum() / 60:.0f} minutes.\n\n"
     text += to_markdown(summary(folder)) + "\n"
@@ -212,12 +239,21 @@ def part(folder: Path, page: Path) -> str:
             text += f"\n**{title}\n\n{to_markdown(table)}\n\n{said}\n"
     if taken := chosen(folder):
         text += f"\n<details><summary>What the stopping parts chose, fold by fold</summary>\n\n{taken}\n\n</details>\n"
-    return text + "".join(f"\n![{FIGURES[path.stem]}]({moved(path, page, folder.name).name})\n" for path in drawn(folder, record))
+    figures = drawn(trained_alone(folder), page, folder.name, record, list(FIGURES))
+    return text + "".join(f"\n![{FIGURES[name]}]({file})\n" for name, file in figures)
 
 
-def moved(figure: Path, page: Path, folder: str) -> Path:
-    """Beside the page, under a name that says whose it is."""
-    return Path(shutil.copyfile(figure, page.parent / f"{page.stem}-{folder}-{figure.stem.rpartition('_')[2]}.png"))
+def drawn(
+    tables: dict[str, pd.DataFrame], page: Path, folder: str, record: dict, only: list[str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """Figures beside the page, under names that say whose they are: what each is of, and its file."""
+    caption = {"model": record["model"]["name"], "dataset": record["dataset"]["name"], "clips": record["dataset"]["clips"]}
+    with tempfile.TemporaryDirectory() as place:
+        for path in draw(tables, Path(place), caption, only=only):
+            if path.suffix == ".png":
+                name = f"{page.stem}-{folder}-{path.stem.rpartition('_')[2]}.png"
+                shutil.copyfile(path, page.parent / name)
+                yield path.stem, name
 
 
 def among_axes(options: dict) -> str:
@@ -228,7 +264,7 @@ def among_axes(options: dict) -> str:
 
 def together(folders: list[Path], page: Path) -> str:
     """Accuracy against trained numbers over several comparisons of the same model, clips and folds, each method by its first classifier."""
-    records = [json.loads((folder / "comparison.json").read_text()) for folder in folders]
+    records = [record_of(folder) for folder in folders]
     for folder, record in zip(folders, records, strict=True):
         if (record["model"], record["dataset"]) != (records[0]["model"], records[0]["dataset"]):
             raise SystemExit(f"{folder}: another model or other clips than in {folders[0]}; their rows do not belong in one table")
@@ -246,42 +282,42 @@ def together(folders: list[Path], page: Path) -> str:
             "top-1 % [95 % over groups]": [f"{percent(r.accuracy)} [{percent(r.low)}, {percent(r.high)}]" for r in table.itertuples()],
         }
     )
-    caption = {
-        "model": records[0]["model"]["name"],
-        "dataset": relative(records[0]["dataset"]["name"]),
-        "clips": records[0]["dataset"]["clips"],
-    }
-    made = draw({"comparison_summary": table}, folders[0] / "figures" / "together", caption, only=["accuracy_vs_parameters"])
-    figure = next(moved(path, page, "together") for path in made if path.suffix == ".png")
-    commands = "\n".join(relative(record["command"]) for record in records)
-    names = ", ".join(f"`{relative(str(folder))}`" for folder in folders)
+    [(_, figure)] = drawn({"comparison_summary": table}, page, "together", records[0], ["accuracy_vs_parameters"])
+    commands = "\n".join(record["command"] for record in records)
+    names = ", ".join(f"`{folder.name}`" for folder in folders)
     text = f"\n## Accuracy against trained numbers\n\nThe rows of {names} together:\n\n```\n{commands}\n```\n\n{to_markdown(shown)}\n"
-    return text + f"\n![{FIGURES['accuracy_vs_parameters']}]({figure.name})\n"
+    return text + f"\n![{FIGURES['accuracy_vs_parameters']}]({figure})\n"
 
 
 def few_shots(folder: Path, page: Path) -> str:
     """Accuracy by clips per class: the command of `few-shot`, its table and its figure."""
-    record, table = json.loads((folder / "few_shot.json").read_text()), pd.read_parquet(folder / "tables" / "few_shot.parquet")
+    record, table = (
+        record_of(folder, "few_shot"),
+        pd.read_csv(folder / "tables" / "few_shot.csv", dtype={"shots": str}),
+    )
     cells = table.assign(shown=[f"{percent(r.accuracy)} [{percent(r.low)}, {percent(r.high)}]" for r in table.itertuples()])
     shown = cells.pivot(index="method", columns="shots", values="shown").loc[table.method.unique(), table.shots.unique()]
     shown = shown.reset_index(names="top-1 % [95 % over groups]")
-    caption = {"model": record["model"]["name"], "dataset": relative(record["dataset"]["name"]), "clips": record["dataset"]["clips"]}
-    made = draw({"few_shot": table}, folder / "figures" / "page", caption)
-    figure = next(moved(path, page, folder.name) for path in made if path.suffix == ".png")
-    text = f"\n## Clips per class\n\n```\n{relative(record['command'])}\n```\n\n{record['note']}.\n\n{to_markdown(shown)}\n"
-    return text + f"\n![accuracy against clips per class]({figure.name})\n"
+    [(_, figure)] = drawn({"few_shot": table}, page, folder.name, record)
+    text = f"\n## Clips per class\n\n```\n{record['command']}\n```\n\n{record['note']}.\n\n{to_markdown(shown)}\n"
+    return text + f"\n![accuracy against clips per class]({figure})\n"
 
 
-def drawn(folder: Path, record: dict) -> list[Path]:
-    """The figures of what is learned, each method by the first classifier: all rows at once are too many to tell apart."""
+def trained_alone(folder: Path) -> dict[str, pd.DataFrame]:
+    """What the figures show: what is learned, each method by the first classifier; all rows at once are too many to tell apart."""
     rows, strength = own_rows(read(folder, "summary")), read(folder, "strength")
     rows = rows[(rows.trained > 0) | (rows.method == "plain")]
     tables = {"comparison_summary": rows.reset_index(drop=True)}
     if len(strength):
         tables["comparison_strength"] = strength[strength.method.isin(rows.method)].reset_index(drop=True)
-    caption = {"model": record["model"]["name"], "dataset": relative(record["dataset"]["name"]), "clips": record["dataset"]["clips"]}
-    made = draw(tables, folder / "figures" / "page", caption, only=list(FIGURES))
-    return [path for path in made if path.suffix == ".png"]
+    return tables
+
+
+def words_of(page: Path) -> str:
+    """What an earlier page says between its head and its first comparison."""
+    if not page.exists():
+        return ""
+    return page.read_text().partition(f"\n{BUSY}\n")[2].partition("\n## ")[0].strip()
 
 
 def main() -> None:
@@ -289,7 +325,6 @@ def main() -> None:
     parser.add_argument("comparisons", type=Path, nargs="+")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--title", required=True)
-    parser.add_argument("--said", type=Path, help="Markdown to put before the tables: what they show.")
     parser.add_argument(
         "--together", type=Path, nargs="+", help="Comparisons whose rows are put into one table and figure by trained numbers."
     )
@@ -298,11 +333,14 @@ def main() -> None:
     args = parser.parse_args()
     args.out.parent.mkdir(parents=True, exist_ok=True)
     text = f"# {args.title}\n\nMade on {args.machine} by the commands below, and written here by `python scripts/comparison_page.py`.\n"
-    text += "Methods and parts: [adaptation](../adaptation.md). "
-    text += "Seconds were measured on a machine that was busy with other work too.\n"
-    if args.said:
-        text += "\n" + args.said.read_text().strip() + "\n"
+    text += f"{BUSY}\n"
+    if said := words_of(args.out):
+        text += f"\n{said}\n"
     text += "".join(part(folder, args.out) for folder in args.comparisons)
+    for folder in dict.fromkeys([*args.comparisons, *(args.together or [])]):
+        keep(folder, args.out, "comparison", KEPT)
+    if args.few_shot:
+        keep(args.few_shot, args.out, "few_shot", ["few_shot"])
     args.out.write_text(
         text + (together(args.together, args.out) if args.together else "") + (few_shots(args.few_shot, args.out) if args.few_shot else "")
     )
