@@ -4,7 +4,7 @@
     python scripts/comparison_page.py runs/compare-timbre runs/compare-voice --title "tiny, two tasks" --out docs/results/adaptation-tiny.md
 
 The tables that the page is made of are kept beside it, in `kept/`. A folder of them does for a run in a later call, which makes the page
-again without running anything. What the page says before its tables is written by hand, and stays.
+again without running anything. What the page says before its tables, and from `## Before` on, is written by hand, and stays.
 """
 
 from __future__ import annotations
@@ -40,9 +40,14 @@ def read(folder: Path, name: str) -> pd.DataFrame:
 
 def record_of(folder: Path, name: str = "comparison") -> dict:
     """What was done, without the writer's own folders."""
-    found = json.loads((folder / f"{name}.json").read_text())
-    for place, key in ((found, "command"), (found["model"], "name"), (found["dataset"], "name"), (found["settings"], "other")):
-        place[key] = relative(place[key]) if place.get(key) else None
+    whole = json.loads((folder / f"{name}.json").read_text())
+    found = {key: whole[key] for key in ("command", "when", "versions", "model", "dataset", "settings", "note") if key in whole}
+    named = [(found, "command"), (found["model"], "name"), (found["dataset"], "name")]
+    named += [(found["settings"], key) for key in ("other", "keep_clips")]
+    named += [(options, "basis") for options in found["settings"].get("methods", {}).values()]
+    for place, key in named:
+        if place.get(key):
+            place[key] = relative(place[key])
     return found
 
 
@@ -51,7 +56,8 @@ def keep(folder: Path, page: Path, name: str, tables: list[str]) -> None:
     kept = page.parent / "kept" / folder.name
     if folder.resolve() == kept.resolve():
         return
-    (kept / "tables").mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(kept, ignore_errors=True)
+    (kept / "tables").mkdir(parents=True)
     (kept / f"{name}.json").write_text(json.dumps(record_of(folder, name), indent=1) + "\n")
     for path in (folder / "tables" / f"{table}.csv" for table in tables):
         if path.exists():
@@ -107,7 +113,9 @@ def difference(paired: pd.DataFrame, one: str, other: str) -> pd.Series | None:
 def verdict(row: pd.Series) -> str:
     if row.low > 0:
         return "ahead"
-    return "behind" if row.high < 0 else "level: the interval holds zero"
+    if row.high < 0:
+        return "behind"
+    return "level: the interval holds zero" if row.high >= 0 else "unknown: one group tells no interval"
 
 
 def against_rivals(folder: Path) -> pd.DataFrame:
@@ -176,9 +184,9 @@ def on_the_plane(folder: Path, form: str, rival: str) -> str:
     task, cost = difference(read(folder, "paired"), rival, form), difference(elsewhere, rival, form) if len(elsewhere) else None
     if task is None or cost is None:
         return ""
-    ahead = "is ahead on the task" if task.low > 0 else "is ahead elsewhere" if cost.low > 0 else "is level with it on both"
-    so = "so it dominates" if task.low > 0 or cost.low > 0 else "so neither dominates the other beyond chance"
-    return f"- `{rival}` against `{form}`, paired: {points(task)} on the task, {points(cost)} elsewhere: it {ahead}, {so}."
+    stands = [verdict(row).partition(":")[0] for row in (task, cost)]
+    so = "it dominates" if "ahead" in stands else "it dominates by its points, and neither difference is beyond chance"
+    return f"- `{rival}` against `{form}`, paired: {points(task)} on the task ({stands[0]}), {points(cost)} elsewhere ({stands[1]}): {so}."
 
 
 def cheap(table: pd.DataFrame, learned: pd.DataFrame) -> list[str]:
@@ -274,7 +282,10 @@ def together(folders: list[Path], page: Path) -> str:
         own = own[(own.method == own.adaptation) | (own.method == "plain+probe")]
         named = [name + among_axes(record["settings"]["methods"].get(name, {})) for name in own.method]
         rows.append(own.assign(method=named, adaptation=named))
-    table = pd.concat(rows).drop_duplicates("method").sort_values("trained", kind="stable").reset_index(drop=True)
+    every = pd.concat(rows)
+    table = every.drop_duplicates(["method", "trained", "accuracy"]).sort_values("trained", kind="stable").reset_index(drop=True)
+    if len(unclear := table[table.method.duplicated()]):
+        raise SystemExit(f"{', '.join(unclear.method)}: several runs have such a row, with other figures; leave one of them out")
     shown = pd.DataFrame(
         {
             "method": table.method,
@@ -313,11 +324,11 @@ def trained_alone(folder: Path) -> dict[str, pd.DataFrame]:
     return tables
 
 
-def words_of(page: Path) -> str:
-    """What an earlier page says between its head and its first comparison."""
-    if not page.exists():
-        return ""
-    return page.read_text().partition(f"\n{BUSY}\n")[2].partition("\n## ")[0].strip()
+def words_of(page: Path) -> tuple[str, str]:
+    """What an earlier page says between its head and its first comparison, and from `## Before` on: results that are not made again."""
+    text = page.read_text() if page.exists() else ""
+    _, before, last = text.partition("\n## Before")
+    return text.partition(f"\n{BUSY}\n")[2].partition("\n## ")[0].strip(), f"{before}{last}"
 
 
 def main() -> None:
@@ -334,16 +345,16 @@ def main() -> None:
     args.out.parent.mkdir(parents=True, exist_ok=True)
     text = f"# {args.title}\n\nMade on {args.machine} by the commands below, and written here by `python scripts/comparison_page.py`.\n"
     text += f"{BUSY}\n"
-    if said := words_of(args.out):
-        text += f"\n{said}\n"
+    said, before = words_of(args.out)
+    text += f"\n{said}\n" if said else ""
     text += "".join(part(folder, args.out) for folder in args.comparisons)
     for folder in dict.fromkeys([*args.comparisons, *(args.together or [])]):
         keep(folder, args.out, "comparison", KEPT)
     if args.few_shot:
         keep(args.few_shot, args.out, "few_shot", ["few_shot"])
-    args.out.write_text(
-        text + (together(args.together, args.out) if args.together else "") + (few_shots(args.few_shot, args.out) if args.few_shot else "")
-    )
+    text += together(args.together, args.out) if args.together else ""
+    text += few_shots(args.few_shot, args.out) if args.few_shot else ""
+    args.out.write_text(text + before)
 
 
 if __name__ == "__main__":

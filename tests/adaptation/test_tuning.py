@@ -140,6 +140,8 @@ def test_a_strength_needs_a_method_that_has_one(encoder, data, tmp_path):
         compare(encoder, data, tmp_path, ["plain", "aligner"], protocol=Protocol(tau=0.5))
     with pytest.raises(OptionError, match="give one of the two"):
         Learning(tau=0.5, keep_gain=0.9)
+    with pytest.raises(OptionError, match="more than was learned"):
+        Learning(tau=1.5)
     with pytest.raises(OptionError, match="no list of numbers"):
         compare(encoder, data, tmp_path, ["plain"], protocol=Protocol(strengths="all"))
 

@@ -149,6 +149,15 @@ def test_adapting_and_another_dataset(encoder, data, tmp_path):
     drawn = np.random.default_rng(1).integers(len(other), size=(4000, len(other)))
     low, high = np.quantile((rights[1] - rights[0])[drawn].mean(1), [0.025, 0.975])
     assert (paired.low, paired.high) == (pytest.approx(low, abs=0.02), pytest.approx(high, abs=0.02))
+    # A cell of an earlier version does not say which clips were right: its method is not paired with others.
+    cell = next((tmp_path / "comparison" / "cells").glob("gains-*"))
+    with safe_open(cell, "pt") as file:
+        said, tensors = file.metadata(), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    facts = {key: value for key, value in json.loads(said["facts"]).items() if key != "other_right"}
+    save_file(tensors, cell, {**said, "facts": json.dumps(facts)})
+    again = compare(encoder, data.limited(60), tmp_path, ["plain", "gains"], RECIPE.changed(rate=0.5), other=other)
+    assert "comparison_elsewhere" not in again.tables
+    pd.testing.assert_series_equal(again.summary.set_index("method").other, elsewhere)
     assert list(comparison.summary.trained) == [0, 32 * encoder.units.d_head[3]]
     costs = comparison.cells.groupby("method").seconds.sum()
     assert costs["gains"] > costs["plain"] > 0

@@ -41,6 +41,8 @@ class Learning(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.tau is not None and self.tau > 1:
+            raise OptionError(f"--tau: {self.tau:g} is more than was learned; give 0 to 1 (compare --strengths scores further ones)")
         if self.tau is not None and self.keep_gain is not None:
             raise OptionError("--keep-gain chooses the strength that --tau gives; give one of the two")
         if self.trial_epochs is not None and not self.tune:

@@ -148,5 +148,9 @@ def compare(
         tables = gather(store, cells, setting.dataset, rows, repeats, seed, protocol.margin, unseen, second)
         store.write_json("run.json", {**store.read_json("run.json"), "status": "complete"})
     settings = {**choices, "repeats": repeats, "methods": recorded, "rows": {r.name: [r.method, r.classifier] for r in rows}}
-    errors = setting.errors | (elsewhere.novel.errors if elsewhere.novel else {})
+    errors = {
+        **(elsewhere.other.errors if elsewhere.other else {}),
+        **(elsewhere.novel.errors if elsewhere.novel else {}),
+        **setting.errors,
+    }
     return Comparison(tables, {**provenance(encoder, dataset), "settings": settings, "keep_clips": setting.kept}, errors)

@@ -52,8 +52,8 @@ class Elsewhere:
     novel: Setting | None = None
 
     def measured(self, learned: Adaptation, fold: int) -> dict[str, Any]:
-        """Accuracy on each; ``other_right``: of every clip of the second dataset; ``novel_right``: of every novel clip of the fold, in their
-        order, ``novel_clips`` in number."""
+        """Accuracy on each; ``other_right``: of every clip of the second dataset; ``novel_right``: of every novel clip of the fold,
+        ``novel_clips`` in number."""
         facts: dict[str, Any] = {}
         if learned.embed is None:
             return facts

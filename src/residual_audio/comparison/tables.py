@@ -20,7 +20,7 @@ from ..data import Dataset
 from ..evaluation.metrics import outcome
 from ..evaluation.paired import MARGIN, paired_table
 from ..evaluation.significance import mean_interval, mean_intervals
-from ..extraction.store import Store
+from ..extraction.store import Store, StoreError
 from .elsewhere import harmonic
 from .rows import OWN, Row
 from .strength import strength_table
@@ -48,7 +48,7 @@ def gather(
     correct = {name: np.zeros(len(targets)) for name in parts}
     folds = np.array([c.fold for c in novel.clips]) if novel is not None else np.zeros(0)
     unseen = {name: np.zeros(len(folds)) for name in parts}
-    left: dict[str, list[np.ndarray]] = {}
+    left: dict[str, dict[tuple[int, int], np.ndarray]] = {line.method: {} for line in lines}
     for name in names:
         with safe_open(store.reading(name), "pt") as file:
             facts, (method, fold, repeat) = json.loads(file.metadata()["facts"]), json.loads(file.metadata()["cell"])
@@ -59,7 +59,7 @@ def gather(
         if (found := facts.pop("novel_right", None)) is not None:
             unseen[method][folds == fold] += np.array(found) / repeats
         if (found := facts.pop("other_right", None)) is not None:
-            left.setdefault(parts[method]["adaptation"], []).append(np.array(found, dtype=float))
+            left[parts[method]["adaptation"]][fold, repeat] = np.array(found, dtype=float)
         if history:  # of several classifiers of one method the same
             adapted = parts[method]["adaptation"]
             where = pd.DataFrame({"method": adapted, "fold": fold, "repeat": repeat}, index=range(len(history)))
@@ -77,8 +77,10 @@ def gather(
     tables = {"comparison_cells": cells, "comparison_summary": pd.DataFrame(summary), "comparison_paired": paired}
     if trainings:
         tables["comparison_training"] = pd.concat(trainings.values(), ignore_index=True)
-    if other is not None and len(left) > 1:
-        tables["comparison_elsewhere"] = differences_elsewhere(left, other.groups, seed)
+    # Cells of an earlier version do not say which clips were right there.
+    known = {name: list(of.values()) for name, of in left.items() if len(of) == cells.fold.nunique() * repeats}
+    if other is not None and len(known) > 1:
+        tables["comparison_elsewhere"] = differences_elsewhere(known, other.groups, seed)
     strengths = strength_table(curves)
     return {**tables, "comparison_strength": strengths} if len(strengths) else tables
 
@@ -104,6 +106,8 @@ def summary_row(cells: pd.DataFrame, correct: np.ndarray, groups: Sequence[str],
 def differences_elsewhere(right: dict[str, list[np.ndarray]], groups: Sequence[str], seed: int) -> pd.DataFrame:
     """Every method against every one before it on the same clips of the second dataset, right or wrong as a mean over what was learned in
     the folds; intervals over groups."""
+    if any(len(one) != len(groups) for rights in right.values() for one in rights):
+        raise StoreError("the second dataset has other clips than when this comparison was begun; use another --out")
     kept = {name: np.mean(rights, axis=0) for name, rights in right.items()}
     pairs = list(combinations(kept, 2))
     intervals = mean_intervals(np.stack([kept[name] - kept[against] for against, name in pairs], 1), groups, seed=seed)
