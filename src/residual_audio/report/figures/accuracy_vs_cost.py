@@ -29,15 +29,23 @@ def written(trained: float, seconds: float) -> str:
     return f"{size} · {seconds:.0f} s"
 
 
-def draw_ways(axes: Axes, tables: Tables, colours: dict[str, Colour], column: str) -> bool:
-    """Every method at parts of its strength, where a comparison has them; whether it has."""
-    table = tables.get("comparison_strength")
+def draw_ways(axes: Axes, tables: Tables, colours: dict[str, Colour], column: str) -> list[np.ndarray]:
+    """Every method at parts of its strength, where a comparison has them: the points of the curves."""
+    table, ways = tables.get("comparison_strength"), []
     if table is None or column not in table:
-        return False
+        return []
     for method, way in table.dropna(subset=[column]).groupby("method", sort=False):
-        way, colour = way.sort_values("tau"), colours[str(method)]
-        axes.plot(100 * way[column], 100 * way["accuracy"], "-", marker=".", color=colour, linewidth=0.7, markersize=2, alpha=0.7, zorder=2)
-    return True
+        points, colour = 100 * way.sort_values("tau")[[column, "accuracy"]].to_numpy(float), colours[str(method)]
+        axes.plot(*points.T, "-", marker=".", color=colour, linewidth=0.7, markersize=2, alpha=0.7, zorder=2)
+        ways.append(points)
+    return ways
+
+
+def along(points: np.ndarray, dots: int = 16) -> list[Bbox]:
+    """A curve in pixels as small boxes, for names to keep off."""
+    steps = np.linspace(0, len(points) - 1, dots * (len(points) - 1) + 1)
+    places = zip(*(np.interp(steps, np.arange(len(points)), column) for column in points.T), strict=True)
+    return [Bbox.from_bounds(x - 1, y - 1, 2, 2) for x, y in places]
 
 
 def plot(
@@ -65,7 +73,7 @@ def plot(
     for i in range(len(rows)):
         marker = look.markers[i] if look.handles else "o"
         axes.plot([x[i]] * 2, [low[i], high[i]], color=look.colours[i], linewidth=0.9, zorder=2)
-        axes.plot([x[i]], [y[i]], marker, color=look.colours[i], markersize=sizes[i], markeredgewidth=0, zorder=3)
+        axes.plot([x[i]], [y[i]], marker, color=look.colours[i], markersize=sizes[i], markeredgewidth=0, zorder=3 + 1 / sizes[i])
     ways = draw_ways(axes, tables, dict(zip(rows["method"], look.colours, strict=True)), column)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
@@ -84,6 +92,7 @@ def plot(
     taken = [Bbox.from_extents(px - h, py - h, px + h, py + h) for (px, py), h in zip(spots, half, strict=True)]
     ends = [axes.transData.transform([(a, b), (a, c)]) for a, b, c in zip(x, low, high, strict=True)]
     taken += [Bbox.from_extents(a[0] - 1, a[1], b[0] + 1, b[1]) for a, b in ends]
+    taken += [box for way in ways for box in along(axes.transData.transform(way))]
     names = [f"{plain(r.method, 24)}\n{written(r.trained, r.seconds)}" for r in rows.itertuples()]
     name_points(figure, axes, names, spots, taken, look.colours)
     return figure
